@@ -1,5 +1,6 @@
 #include "http/peers.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -21,6 +22,15 @@ const char *peer_text(const union peer *p, char out[PEER_TEXT])
         return "unknown";
     snprintf(out, PEER_TEXT, v6 ? "[%.60s]:%s" : "%.60s:%s", host, port);
     return out;
+}
+
+const char *peer_address(const union peer *p, char out[PEER_TEXT])
+{
+    bool v6 = p->any.sa_family == AF_INET6, mapped = v6 && IN6_IS_ADDR_V4MAPPED(&p->v6.sin6_addr);
+    const void *address = mapped ? (const void *)(p->v6.sin6_addr.s6_addr + 12)
+                          : v6   ? (const void *)&p->v6.sin6_addr
+                                 : (const void *)&p->v4.sin_addr;
+    return inet_ntop(v6 && !mapped ? AF_INET6 : AF_INET, address, out, PEER_TEXT) ? out : "unknown";
 }
 
 /* An IPv4 address in IPv6 form counts as the IPv4 address. */

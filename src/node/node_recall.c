@@ -23,6 +23,7 @@ static void recall_hand_back(struct node *n, struct recall *r)
     r->settlement.verdict = settle(&facts, &o, n->now.wall_ms, &n->random, a);
     r->settlement.replace = NULL;
     r->op.idempotency = NULL;
+    r->op.op.audit = NULL;
     recall_submit(n, r);
 }
 
@@ -89,7 +90,7 @@ static void recall_settle(struct node *n, struct recall *r)
         .id = r->running->id, .fence = r->running->fence, .parent = r->running->parent, .replace = r->replace
     };
     r->op = (struct op_settle){
-        .op = { .kind = OP_SETTLE, .done = recall_on_settled },
+        .op = { .kind = OP_SETTLE, .done = recall_on_settled, .audit = r->audit },
         .v = &r->settlement,
         .n = 1,
         .now_ms = n->now.wall_ms,

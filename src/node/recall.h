@@ -3,7 +3,7 @@
  *
  * The result is one of these:
  *  - RECALL_DONE: the task had not fired. It was taken back and has become `replace`, in one transaction with the
- *    record of the idempotency key.
+ *    record of the idempotency key and the audit row.
  *  - RECALL_ABORTING: the task runs, abort is set, and it was asked to end. Its outcome will be settled as
  *    cancelled; the caller looks again.
  *  - RECALL_ANSWERED: the idempotency key has a record by now. The task is returned, and the recorded answer holds.
@@ -29,6 +29,7 @@ struct recall {
     const struct task *running; /* as it was claimed */
     const struct task *replace;
     const struct idempotency *idempotency; /* NULL: none */
+    const struct audit *audit;             /* NULL: none */
     bool abort;
     atomic_int *state; /* enum recall_state; NULL: the caller waits as long as it takes */
     void (*done)(struct recall *r);

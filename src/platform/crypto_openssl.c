@@ -74,6 +74,20 @@ void crypto_hmac_sha256(struct str key, struct str data, uint8_t out[SHA256_SIZE
     explicit_bzero(pad, sizeof pad);
 }
 
+void crypto_hkdf_sha256(struct str secret, struct str salt, struct str info, uint8_t out[SHA256_SIZE])
+{
+    enum { INFO_MAX = 512 };
+    uint8_t prk[SHA256_SIZE];
+    char block[INFO_MAX + 1];
+    assert(info.n <= INFO_MAX);
+    if (info.n)
+        memcpy(block, info.p, info.n);
+    block[info.n] = 1;
+    crypto_hmac_sha256(salt, secret, prk);
+    crypto_hmac_sha256((struct str){ (const char *)prk, sizeof prk }, (struct str){ block, info.n + 1 }, out);
+    explicit_bzero(prk, sizeof prk);
+}
+
 void crypto_random(void *out, size_t n)
 {
     assert(n <= INT_MAX);

@@ -6,6 +6,8 @@ enum { SHA256_SIZE = 32, SEAL_KEY_SIZE = 32, SEAL_EXTRA = 12 + 16 };
 
 void crypto_sha256(struct str data, uint8_t out[SHA256_SIZE]);
 void crypto_hmac_sha256(struct str key, struct str data, uint8_t out[SHA256_SIZE]);
+/* HKDF (RFC 5869), the first 32 bytes. */
+void crypto_hkdf_sha256(struct str secret, struct str salt, struct str info, uint8_t out[SHA256_SIZE]);
 void crypto_random(void *out, size_t n);                   /* from the system; cannot fail */
 bool crypto_equal(const void *a, const void *b, size_t n); /* in constant time */
 

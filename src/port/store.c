@@ -162,6 +162,7 @@ enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct er
     assert(n > 0 && n <= STORE_BATCH_MAX);
     for (size_t i = 0; i < n; i++) {
         assert((size_t)ops[i]->kind < OP_KINDS);
+        assert(!ops[i]->audit || ops[i]->audit->at_ms == uuid_time_ms(ops[i]->audit->id));
         if (op_table[ops[i]->kind].check)
             op_table[ops[i]->kind].check(ops[i]);
         if (ops[i]->kind == OP_CLAIM)
@@ -486,6 +487,18 @@ enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struc
 {
     assert(f->limit > 0 && f->limit <= LIST_MAX);
     return r->ops->breakers(r, f, a, ret, e);
+}
+
+enum err reader_sealed(struct reader *r, bool *ret, struct error *e)
+{
+    return r->ops->sealed(r, ret, e);
+}
+
+enum err reader_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
+                      struct error *e)
+{
+    assert(f->limit > 0 && f->limit <= LIST_MAX);
+    return r->ops->audit(r, f, a, ret, e);
 }
 
 enum err reader_clock(struct reader *r, int64_t *ret_us, struct error *e)

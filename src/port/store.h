@@ -2,7 +2,8 @@
 /* port/store.h - where tasks are stored: the front door.
  *
  * Writes are operations (port/store/operation.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h,
- * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, retention.h. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads
+ * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, retention.h, and audit.h for what operations leave
+ * behind. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads
  * are in port/store/reader.h.
  *
  * What holds for every operation:
@@ -24,6 +25,7 @@
  *
  * Every store passes tests/conformance/store/store_suite.c. The model (tests/model) is the reference: random sequences
  * of operations give equal answers on every store. */
+#include "port/store/audit.h"
 #include "port/store/breakers.h"
 #include "port/store/catalog.h"
 #include "port/store/claims.h"

@@ -97,6 +97,8 @@ const struct option server_options[] = {
       .max = DURATION_MAX_MS, .help = "how long finished jobs with their list of failures, and workers that are gone, are kept" },
     { .key = "retention.idempotency_keys", .type = OPTION_DURATION, .value = "DURATION", .preset = "1d", .min = 1000,
       .max = DURATION_MAX_MS, .help = "how long a repeated Idempotency-Key gets the stored answer" },
+    { .key = "retention.audit", .type = OPTION_DURATION, .value = "DURATION", .preset = "365d", .min = 1000,
+      .max = DURATION_MAX_MS, .help = "how long rows of the audit log are kept" },
     { .key = "retention.interval", .type = OPTION_DURATION, .value = "DURATION", .preset = "1m", .min = 1000,
       .max = 86400000, .help = "how often expired rows are purged" },
     /* serve and worker: SERVE_AND_WORKER rows. */
@@ -123,6 +125,8 @@ const struct option server_options[] = {
       .help = "comma-separated addresses that tasks of all tenants may call although they are not public: ranges such as 10.1.0.0/16, or an address and a port such as 127.0.0.1:8080 or [::1]:8080; default: none" },
     { .key = "http.ca_file", .flag = "ca-file", .type = OPTION_TEXT, .value = "FILE",
       .help = "trusted certificates (PEM) for https targets; default: $SSL_CERT_FILE, else the system's list" },
+    { .key = "secrets.key_file", .type = OPTION_TEXT, .value = "FILE",
+      .help = "file with the keys that encrypt secret headers of tasks in the store; every node and worker needs the same; default: secrets.key in the data directory, made at the first start of a single node; a cluster without one encrypts nothing" },
     { .key = "log.level", .flag = "log-level", .type = OPTION_CHOICE, .value = "LEVEL",
       .choices = "debug|info|warn|error", .preset = "info", .help = "lowest level that is logged" },
     { .key = "log.format", .flag = "log-format", .type = OPTION_CHOICE, .value = "FORMAT",

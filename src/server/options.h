@@ -8,8 +8,8 @@
 /* The table holds the options of serve only, then those of both commands, then those of worker only: each command
  * uses a slice. One file may contain the settings of both commands. */
 enum {
-    SERVE_ALONE = 41,
-    SERVE_AND_WORKER = 13,
+    SERVE_ALONE = 42,
+    SERVE_AND_WORKER = 14,
     WORKER_ALONE = 7,
     SERVER_OPTION_COUNT = SERVE_ALONE + SERVE_AND_WORKER,
     WORKER_OPTION_COUNT = SERVE_AND_WORKER + WORKER_ALONE,

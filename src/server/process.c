@@ -63,6 +63,7 @@ enum err runners_open(const struct runners_setup *setup, struct runners *ret, st
     http.in_flight_max = setup->slots;
     http.guard = setup->guard;
     http.ca_file = setup->ca_file;
+    http.secrets = setup->secrets;
     ret->v[TARGET_NOOP] = runner_noop_new(setup->clock);
     struct runner_message_setup message = { .broker_failed = process_on_broker_failed,
                                             .rules = setup->brokers ? &setup->brokers->rules : NULL,
@@ -71,6 +72,7 @@ enum err runners_open(const struct runners_setup *setup, struct runners *ret, st
                                             .tenant_connections = setup->tenant_connections,
                                             .brokers = setup->brokers ? setup->brokers->v : NULL,
                                             .broker_count = setup->brokers ? setup->brokers->n : 0,
+                                            .secrets = setup->secrets,
                                             .guard = setup->guard };
     ret->v[TARGET_MESSAGE] = runner_message_new(setup->loop, setup->clock, &message);
     ret->v[TARGET_HTTP] = runner_http_new(setup->loop, setup->clock, &http, e);

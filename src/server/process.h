@@ -6,6 +6,7 @@
 #include "node/worker/worker.h"
 #include "port/clock.h"
 #include "port/runner.h"
+#include "port/secrets.h"
 #include "server/brokers.h"
 
 enum { PROCESS_NAME_TEXT = 96 };
@@ -22,6 +23,7 @@ struct runners_setup {
     struct guard_setup guard;
     const char *ca_file;           /* trusted certificates; NULL: the system's list */
     const struct brokers *brokers; /* NULL: none */
+    const struct secrets *secrets; /* NULL: none */
     struct str (*tenant_name)(void *context, int32_t number, struct arena *a); /* as in runner_message_setup */
     void *context;
 };

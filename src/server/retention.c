@@ -47,6 +47,7 @@ static void retention_on_timer(uv_timer_t *timer)
                                   .executions_before_ms = now_ms - r->executions_ms,
                                   .jobs_before_ms = now_ms - r->jobs_ms,
                                   .workers_before_ms = now_ms - r->jobs_ms,
+                                  .audit_before_ms = r->audit_ms ? now_ms - r->audit_ms : 0,
                                   .max = BATCH };
     arena_init(&u->purge.op.arena, ARENA_MAX);
     u->busy = true;

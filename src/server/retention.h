@@ -13,7 +13,7 @@
 
 /* How long rows of each kind are kept. */
 struct retention {
-    int64_t tasks_ms, dlq_ms, executions_ms, idempotency_ms, jobs_ms;
+    int64_t tasks_ms, dlq_ms, executions_ms, idempotency_ms, jobs_ms, audit_ms;
     int64_t interval_ms; /* how often a purge starts */
 };
 

@@ -357,7 +357,8 @@ static enum err server_open_runners(struct server *a, struct error *e)
                                    .tenant_connections = a->setup.tenant_connections,
                                    .guard = a->setup.guard,
                                    .ca_file = a->setup.ca_file,
-                                   .brokers = a->setup.brokers };
+                                   .brokers = a->setup.brokers,
+                                   .secrets = a->secrets.n ? &a->secrets : NULL };
     setup.tenant_name = server_tenant_name;
     setup.context = a;
     if (a->setup.loopback_if_alone) {
@@ -394,6 +395,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .catalog = a->catalog,
         .metrics = a->metrics,
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
+        .secrets = a->secrets.n ? &a->secrets : NULL,
         .cors_origins = a->setup.cors_origins,
         .require_idempotency_key = a->setup.require_idempotency_key,
         .limits.http = a->setup.http,

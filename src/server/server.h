@@ -39,6 +39,7 @@ struct server_setup {
     size_t tenant_connections;      /* of one tenant to brokers by address; 0: the default */
     struct guard_setup guard;       /* which addresses tasks may call; borrowed */
     bool loopback_if_alone;         /* also loopback, while `default` is the only tenant */
+    const char *key_file;           /* secrets.key_file; NULL: secrets.key in the data directory */
     const char *ca_file;            /* trusted certificates of https targets; NULL: the system's list */
     const struct brokers *brokers;  /* brokers that tasks may name; borrowed. NULL: none */
     struct str cors_origins;        /* of web pages that may call the API; borrowed */

@@ -121,8 +121,9 @@ struct server {
     struct node *node;
     struct api_server *http;
     uint8_t pepper[PEPPER_SIZE];
-    bool made_pepper;      /* the data directory had none */
-    bool has_useless_keys; /* of another pepper: they are refused */
+    struct secrets secrets; /* n is 0: secrets are not encrypted */
+    bool made_pepper;       /* the data directory had none */
+    bool has_useless_keys;  /* of another pepper: they are refused */
     char name[PROCESS_NAME_TEXT];
 
     uv_signal_t signals[2];

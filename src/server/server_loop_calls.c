@@ -59,6 +59,7 @@ static void server_recall_on_loop(struct server *a, const void *about, void *ans
         .running = recall_request->running,
         .replace = recall_request->replace,
         .idempotency = recall_request->record,
+        .audit = recall_request->audit,
         .abort = recall_request->abort,
         .state = &c->answer->state,
         .done = server_on_recalled,

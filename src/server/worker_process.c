@@ -14,6 +14,7 @@
 #include "platform/async_io_threads.h"
 #include "platform/clock_offset.h"
 #include "platform/clock_system.h"
+#include "platform/key_file.h"
 #include "platform/machine.h"
 #include "port/crypto.h"
 #include "server/fleet_watch.h"
@@ -46,6 +47,7 @@ struct worker_process {
     struct fleet fleet; /* owns each port until the I/O thread of that port takes it */
     struct async_io *async_io;
     struct runners runners;
+    struct secrets secrets; /* n is 0: it has no key file */
     struct worker *worker;
     struct health_server *health_server;
     struct unverified_links unverified;
@@ -411,7 +413,8 @@ static enum err worker_process_assemble(struct worker_process *p, struct error *
         p->setup.memory_mb = p->machine.memory_mb;
     struct loop_setup loop = { .clock = p->clock, .step = worker_process_on_step, .context = p };
     struct fleet_setup fleet = { .urls = p->setup.fleet, .filter = &p->setup.filter };
-    if (fleet_open(&fleet, &p->fleet, e) || loop_new(&loop, &p->loop, e))
+    if ((p->setup.key_file && key_file_load(p->setup.key_file, &p->secrets, e)) || fleet_open(&fleet, &p->fleet, e) ||
+        loop_new(&loop, &p->loop, e))
         return e->code;
     struct runners_setup runners = { .loop = loop_uv(p->loop),
                                      .clock = p->clock,
@@ -419,7 +422,8 @@ static enum err worker_process_assemble(struct worker_process *p, struct error *
                                      .tenant_connections = p->setup.tenant_connections,
                                      .guard = p->setup.guard,
                                      .ca_file = p->setup.ca_file,
-                                     .brokers = p->setup.brokers };
+                                     .brokers = p->setup.brokers,
+                                     .secrets = p->secrets.n ? &p->secrets : NULL };
     struct async_io_threads_setup async_io = {
         .loop = p->loop,
         .open = fleet_take_port,

@@ -18,6 +18,7 @@ struct worker_process_setup {
     int64_t visibility_ms;     /* how long it keeps a delivery that it does not renew; 0: WORKER_VISIBILITY_MS */
     size_t tenant_connections; /* as in server_setup */
     struct guard_setup guard;
+    const char *key_file;          /* secrets.key_file; NULL: none */
     const char *ca_file;           /* trusted certificates; NULL: the system's list */
     const struct brokers *brokers; /* brokers that tasks may name; borrowed. NULL: none */
     const char *listen;            /* of /health, /ready and /metrics; NULL: not served */

@@ -14,7 +14,7 @@ from conftest import BUILD
 from server import Reply, Server, until
 
 TABLES = ["claims", "tasks", "executions", "idempotency", "api_keys", "catalog", "dedupe", "slots", "edges", "joins", "arrivals", "task_leases",
-          "runs", "definitions", "workflows", "outputs", "signals"]
+          "runs", "definitions", "workflows", "outputs", "signals", "audit"]
 
 
 pytestmark = pytest.mark.standalone("what is copied is the embedded store")

@@ -742,3 +742,25 @@ def test_a_run_that_waits_is_edited(client, receiver):
     plain = client.create(target_type="NOOP", delay="1d")["id"]
     refused = client.request("PATCH", f"/v1/tasks/{plain}", {"target_type": "WORKFLOW", "target_config": {"workflow": "none"}})
     assert refused.status == 400 and refused.json["errors"][0]["field"] == "target_config.workflow", refused
+
+
+def test_a_posted_definition_replaces_what_holds_the_key(client, receiver):
+    """Also a run of another definition, and a task that is none: it becomes a run, with the attempts and the result of one."""
+    receiver.answer("/bad", Reply(status=500))
+    result = {"steps": STEPS, "result": "done"}
+    failing = {"steps": [{"name": "b", "max_retries": 0, **http(receiver, "/bad")}]}
+    replace = {"dedupe_key": "k", "dedupe_action": "REPLACE"}
+    first = run(client, definition={"steps": STEPS[:1]}, delay="1h", **replace)["id"]
+    assert run(client, expect=200, definition=result, delay="0s", **replace)["id"] == first
+    assert ended(client, first)["status"] == "COMPLETED" and client.get(f"/v1/workflows/{first}").json["result"] == "done"
+    plain = client.create(target_type="NOOP", delay="1h", **replace)["id"]
+    held = client.post("/v1/workflows", {"definition": result, "delay": "1h", "dedupe_key": "k"})
+    assert held.status == 409 and "no run" in held.json["detail"], held
+    assert run(client, expect=200, definition=failing, delay="0s", **replace)["id"] == plain
+    assert ended(client, plain)["status"] == "FAILED" and len(receiver.wait("/bad")) == 1
+    put(client, "named", result)
+    other = client.create(target_type="NOOP", delay="1h")["id"]
+    edited = client.request("PATCH", f"/v1/tasks/{other}", {"target_type": "WORKFLOW", "target_config": {"workflow": "named"}})
+    assert edited.status == 200 and edited.json["retry"]["max_attempts"] == 1, edited
+    assert client.post(f"/v1/tasks/{other}/run-now").status == 200
+    assert ended(client, other)["result"] == "done"

@@ -365,6 +365,9 @@ static enum err memory_claim_finish(const struct claiming *c, struct op_claim *o
         return memory_no_room(e);
     if (size)
         memcpy(replaced, c->replaced.v, size);
+    for (size_t i = 0; i < c->replaced.n; i++) /* one that this claim took later has another fence since */
+        if (memory_claim_is_marked(&c->taken, replaced[i].id))
+            replaced[i].fence = table_get(c->table, replaced[i].id)->fence;
     op->ret = taken;
     op->ret_gated = gated;
     op->ret_replaced = replaced;

@@ -90,6 +90,8 @@ struct store_memory {
     struct order task_leases_by_expiry; /* the same, by until_ms */
     struct map workers;                 /* id → struct worker_entry (workers.c) */
     struct map breakers;                /* tenant and host → struct breaker_entry (breakers.c) */
+    struct order audit;                 /* by id: struct audit, its texts behind it */
+    int64_t audit_seq;
     struct memory_joins joins;
     struct memory_runs runs;
 };
@@ -147,6 +149,14 @@ enum err dedupe_take(struct dedupe_taking *k, const struct task *t, struct uuid 
 void dedupe_keep(struct dedupe_taking *k);
 void dedupe_release(struct dedupe_taking *k);
 const struct dedupe_row *dedupe_find(const struct store_memory *s, int32_t tenant, struct str key); /* NULL: none */
+
+/* ---- audit rows (audit.c) ---- */
+
+void memory_audit_write(struct store_memory *s, const struct op *op); /* which has been applied */
+size_t memory_audit_purge(struct store_memory *s, int64_t before_ms, size_t max);
+enum err memory_sealed(struct reader *r, bool *ret, struct error *e);
+enum err memory_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
+                      struct error *e);
 
 /* ---- the catalog (catalog.c) ---- */
 

@@ -150,6 +150,7 @@ enum err memory_purge(struct store_memory *s, struct op *base)
     n += memory_sweep(&s->nodes, op->max - n, memory_node_may_go, &w);
     w.now_ms = op->workers_before_ms;
     n += memory_sweep(&s->workers, op->max - n, memory_worker_may_go, &w);
+    n += memory_audit_purge(s, op->audit_before_ms, op->max - n);
     op->ret_purged = n;
     op->ret_more = n == op->max;
     return ERR_OK;

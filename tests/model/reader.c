@@ -316,6 +316,8 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .unstarted = memory_unstarted,
                                            .workers = memory_workers,
                                            .breakers = memory_reader_breakers,
+                                           .audit = memory_audit,
+                                           .sealed = memory_sealed,
                                            .free = memory_reader_free };
     struct reader_memory *r = xnew(*r);
     *r = (struct reader_memory){ { &ops }, container_of(base, struct store_memory, base) };

@@ -154,3 +154,15 @@ enum err memory_causes(struct reader *r, int32_t tenant, size_t max, struct aren
     free(g.v);
     return rc;
 }
+
+enum err memory_sealed(struct reader *r, bool *ret, struct error *e)
+{
+    (void)e;
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    *ret = false;
+    for (size_t i = 0; i < order_count(&s->table.by_id) && !*ret; i++) {
+        struct str config = task_at(&s->table.by_id, i)->target_config;
+        *ret = config.n && memmem(config.p, config.n, "\"enc:1:", 7);
+    }
+    return ERR_OK;
+}

@@ -276,6 +276,11 @@ enum err memory_define(struct store_memory *s, struct op *base)
     struct op_define *op = container_of(base, struct op_define, op);
     if (memory_idempotency_check(s, op->idempotency, &base->error))
         return base->error.code;
+    if (!op->name.n) {
+        memory_definition_put(s, op->definition, op->now_ms);
+        memory_idempotency_put(s, op->idempotency);
+        return ERR_OK;
+    }
     const struct memory_workflow *last = memory_workflow_latest(&s->runs, op->tenant, op->name);
     bool exists = last && !last->removed;
     if (op->remove && !exists)

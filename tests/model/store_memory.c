@@ -429,6 +429,7 @@ static enum err memory_apply(struct store *base, struct op *const *ops, size_t n
     for (size_t i = 0; i < n; i++) {
         ops[i]->error = (struct error){ 0 };
         ops[i]->rc = memory_operations[ops[i]->kind](s, ops[i]);
+        memory_audit_write(s, ops[i]);
     }
     pthread_mutex_unlock(&s->lock);
     return ERR_OK;
@@ -448,6 +449,8 @@ static void memory_free(struct store *base)
     for (size_t i = 0; i < order_count(&s->executions); i++)
         free(order_at(&s->executions, i)->value);
     order_release(&s->executions);
+    (void)memory_audit_purge(s, INT64_MAX, SIZE_MAX);
+    order_release(&s->audit);
     memory_release_values(&s->idempotency);
     memory_release_values(&s->keys);
     memory_release_values(&s->leases);
@@ -473,6 +476,7 @@ struct store *store_memory_new(void)
     pthread_mutex_init(&s->lock, NULL);
     table_init(&s->table);
     order_init(&s->executions);
+    order_init(&s->audit);
     map_init(&s->idempotency, HASH_STABLE);
     map_init(&s->keys, HASH_STABLE);
     map_init(&s->leases, HASH_STABLE);

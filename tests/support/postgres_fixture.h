@@ -86,6 +86,7 @@ static inline void postgres_drop(const char *url)
 static inline void postgres_wipe(const char *url)
 {
     postgres_run(url,
+                 "SET belfry.audit_purge = 'on'; "
                  "DO $$ DECLARE t text; BEGIN FOR t IN SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND "
                  "NOT relispartition AND relnamespace = 'public'::regnamespace AND relname <> 'schema_migrations' "
                  "LOOP EXECUTE 'DELETE FROM ' || t; END LOOP; END $$");

@@ -10,8 +10,10 @@
 #include "api/resource/dedupe.h"
 
 #include "api/resource/recall.h"
+#include "api/server/audit.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "api/task/secret_headers.h"
 #include "base/map.h"
 
 enum { TRIES_MAX = 32, TRIES_AT_ONCE = 3, RETRY_MS = 10, NS_PER_MS = 1000000 };
@@ -68,16 +70,25 @@ static int64_t dedupe_wanted_ms(const struct task *t, const struct task *wanted)
     return max_wait_ms ? min_of(wanted->scheduled_ms, t->created_ms + max_wait_ms) : wanted->scheduled_ms;
 }
 
-/* True: it does something else than before. */
-static bool dedupe_replace(struct task *t, const struct task *wanted)
+/* True: it does something else than before. A run has other retries than a task, and keeps its result. */
+static bool dedupe_replace(struct dedupe_holder *h, const struct task *wanted)
 {
+    struct request *q = h->d->q;
+    struct task *t = h->row;
+    struct secret_sealer sealer = { q->server->setup.secrets, t->tenant, t->id };
+    struct error ignored; /* the secrets were encrypted a moment ago, with the same keys */
     if (t->target == wanted->target && t->timeout_ms == wanted->timeout_ms && str_eq(t->payload, wanted->payload) &&
         str_eq(t->target_config, wanted->target_config) && str_eq(t->extra, wanted->extra))
         return false;
+    if (t->target != wanted->target) {
+        t->retry = wanted->retry;
+        t->links = (t->links & ~TASK_KEEPS_OUTPUT) | (wanted->links & TASK_KEEPS_OUTPUT);
+    }
     t->target = wanted->target;
     t->timeout_ms = wanted->timeout_ms;
     t->payload = wanted->payload;
-    t->target_config = wanted->target_config;
+    if (secret_headers_move(&sealer, wanted->id, wanted->target_config, &q->arena, &t->target_config, &ignored))
+        t->target_config = wanted->target_config;
     t->extra = wanted->extra;
     return true;
 }
@@ -87,7 +98,7 @@ static void dedupe_move(struct dedupe_holder *h, const struct task *wanted, int6
 {
     struct task *t = h->row;
     int64_t at_ms = dedupe_wanted_ms(t, wanted);
-    bool replaced = wanted->dedupe == DEDUPE_REPLACE && dedupe_replace(t, wanted);
+    bool replaced = wanted->dedupe == DEDUPE_REPLACE && dedupe_replace(h, wanted);
     if (t->scheduled_ms == at_ms && !replaced)
         return;
     t->scheduled_ms = at_ms;
@@ -175,6 +186,10 @@ static enum err dedupe_decide_one(struct dedupe_pass *d, struct reader *r, struc
         return dedupe_make(d, c, h ? h->row->id : (struct uuid){ 0 }, e);
     if (moves)
         dedupe_move(h, c->asked, d->q->now_ms);
+    if (d->q->route->scope == SCOPE_WORKFLOWS_WRITE && h->row->target != TARGET_WORKFLOW)
+        return error_set(e, ERR_CONFLICT,
+                         "the dedupe_key is held by a task that is no run of a workflow; use another key, or "
+                         "'dedupe_action': \"REPLACE\"");
     c->task = h->row;
     d->found_count++;
     return ERR_OK;
@@ -354,6 +369,7 @@ static void dedupe_submit_move(struct dedupe_holder *h, const struct idempotency
         .state = h->before->state,
         .idempotency = record,
     };
+    h->put.op.audit = request_audit_of(h->d->q, &h->put.op);
     arena_init(&h->put.op.arena, RESULTS_MAX);
     writer_submit(h->d->q->server->setup.writer, &h->put.op);
 }
@@ -376,6 +392,25 @@ static enum handled dedupe_move_all(struct dedupe_pass *d)
     return dedupe_move_ended(d);
 }
 
+/* ---- the definition of a run ---- */
+
+static void dedupe_on_defined(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    if ((op->rc ? request_fail(q, &op->error) : dedupe_move_all(q->dedupe)) == HANDLED_DONE)
+        request_answer(q);
+}
+
+/* Before a task that exists names it: whatever fails in between, it names a definition that is stored. */
+static enum handled dedupe_define(struct dedupe_pass *d)
+{
+    struct request *q = d->q;
+    q->write.define = (struct op_define){
+        .op = { .kind = OP_DEFINE }, .definition = q->definition, .tenant = q->who.tenant, .now_ms = q->now_ms
+    };
+    return request_submit(q, dedupe_on_defined);
+}
+
 /* ---- one pass ---- */
 
 static enum handled dedupe_decide(struct request *q, struct reader *r)
@@ -391,7 +426,7 @@ static enum handled dedupe_decide(struct request *q, struct reader *r)
     if (rc)
         return request_fail(q, &e);
     d->answer(q, d->v, d->n);
-    return dedupe_move_all(d);
+    return q->definition && d->move_count ? dedupe_define(d) : dedupe_move_all(d);
 }
 
 enum handled dedupe_create(struct request *q, struct reader *r, struct creation *v, size_t n,

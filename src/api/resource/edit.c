@@ -5,10 +5,12 @@
 #include "api/resource/listing.h"
 #include "api/resource/recall.h"
 #include "api/resource/withdraw.h"
+#include "api/server/audit.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
 #include "api/workflow/runs.h"
 #include "base/json/json.h"
+#include "base/log.h"
 #include "core/task/action.h"
 
 enum { REASON_MAX = 500, TRIES_MAX = 8, RETRY_MS = 10, NS_PER_MS = 1000000 };
@@ -381,14 +383,36 @@ static enum handled edit_retry_later(struct request *q)
     return over ? edit_refuse_running(q) : edit_wait(q);
 }
 
+/* The owner aborts the task, and settles it when it has ended: the act is done, whatever this request answers. */
+static enum handled edit_wait_for_abort(struct request *q)
+{
+    /* a worker of the user hears of it with its next heartbeat: that takes longer than a request should */
+    return q->edit->current.target == TARGET_WORKER ? edit_refuse_running(q) : edit_retry_later(q);
+}
+
+static void edit_on_abort_audited(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    if (op->rc)
+        log_warn("audit_failed", kv_uuid("task", q->id), kv_err(&op->error));
+    if (edit_wait_for_abort(q) == HANDLED_DONE)
+        request_answer(q);
+}
+
+static enum handled edit_after_abort(struct request *q)
+{
+    q->edit->aborting_fence = q->edit->current.fence;
+    q->write.insert = (struct op_insert){ .op = { .kind = OP_INSERT, .audit = request_audit(q, NULL) } };
+    if (!q->write.op.audit)
+        return edit_wait_for_abort(q);
+    return request_submit(q, edit_on_abort_audited);
+}
+
 static enum handled edit_after_recall(struct request *q, enum recall_result result)
 {
     switch (result) {
     case RECALL_DONE: edit_nudge(q); return HANDLED_DONE;
-    case RECALL_ABORTING:
-        q->edit->aborting_fence = q->edit->current.fence;
-        /* a worker of the user hears of it with its next heartbeat: that takes longer than a request should */
-        return q->edit->current.target == TARGET_WORKER ? edit_refuse_running(q) : edit_retry_later(q);
+    case RECALL_ABORTING: return edit_after_abort(q);
     case RECALL_ANSWERED: return request_later(q, request_replay_stored);
     case RECALL_FREED: q->edit->claimed = q->edit->current; return request_later(q, edit_attempt);
     case RECALL_RUNNING: break;
@@ -424,6 +448,7 @@ static enum handled edit_recall(struct request *q, struct edit *edit)
         .running = &edit->current,
         .replace = &edit->plan.task,
         .record = request_record(q),
+        .audit = request_audit(q, NULL),
         .abort = edit->has_action && (edit->action == ACTION_CANCEL || edit->action == ACTION_DELETE),
     };
     int64_t left_ms = (edit->deadline_ns - now_ns) / NS_PER_MS;

@@ -50,6 +50,7 @@ struct task_context request_context(const struct request *q)
                                   .zones = setup->zones,
                                   .catalog = setup->catalog,
                                   .payload_bytes = tenant_limits_payload_bytes(q),
+                                  .secrets = setup->secrets,
                                   .brokers = setup->brokers,
                                   .needs = setup->needs,
                                   .no_workers = !setup->queue_timeout_max,

@@ -17,6 +17,7 @@ struct recall_wait {
     struct recall_order order; /* points to the copies below */
     struct task running, replace;
     struct idempotency record;
+    struct audit audit;
     recall_then *then;
     int64_t stall_ms;
     atomic_bool answered; /* `then` was called, or is about to be */
@@ -62,6 +63,15 @@ static void recall_on_answer(struct recall_answer *answer)
     recall_unref(w, timers_cancel(w->timers, &w->timer) ? 2 : 1); /* also for the timer, if it will not fire any more */
 }
 
+static bool recall_copy_audit(struct recall_wait *w)
+{
+    struct str *const texts[] = { &w->audit.actor, &w->audit.address, &w->audit.object };
+    for (size_t i = 0; i < array_count(texts); i++)
+        if (!arena_str(&w->arena, *texts[i], texts[i]))
+            return false;
+    return true;
+}
+
 static bool recall_copy_order(struct recall_wait *w, const struct recall_order *order)
 {
     w->order = (struct recall_order){ .running = &w->running, .replace = &w->replace, .abort = order->abort };
@@ -69,7 +79,12 @@ static bool recall_copy_order(struct recall_wait *w, const struct recall_order *
         w->record = *order->record;
         w->order.record = &w->record;
     }
-    return task_copy(&w->arena, order->running, &w->running) && task_copy(&w->arena, order->replace, &w->replace) &&
+    if (order->audit) {
+        w->audit = *order->audit;
+        w->order.audit = &w->audit;
+    }
+    return recall_copy_audit(w) && task_copy(&w->arena, order->running, &w->running) &&
+           task_copy(&w->arena, order->replace, &w->replace) &&
            arena_str(&w->arena, w->record.answer, &w->record.answer);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "api/server/audit.h"
 #include "base/map.h"
 #include "port/crypto.h"
 
@@ -330,7 +331,8 @@ static enum err auth_make_admin(struct store *store, struct str pepper, struct s
     char text[AUTH_KEY_TEXT + 1];
     struct api_key key;
     auth_key_make(pepper, id, TENANT_DEFAULT, S("admin"), S("admin"), now_ms, text, &key);
-    struct op_key_put put = { .op = { .kind = OP_KEY_PUT }, .key = &key };
+    struct audit row = audit_by_system("make admin key", "api_key", id, now_ms);
+    struct op_key_put put = { .op = { .kind = OP_KEY_PUT, .audit = &row }, .key = &key };
     enum err rc = auth_apply_op(store, &put.op, e);
     if (rc == ERR_OK)
         memcpy(ret_text, text, sizeof text);

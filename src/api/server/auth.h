@@ -41,6 +41,7 @@ enum {
     X(WORKFLOWS_SIGNAL, "workflows:signal")                                                                            \
     X(WORKFLOWS_SIGNAL_AS, "workflows:signal-as")                                                                      \
     X(STATUS_READ, "status:read")                                                                                      \
+    X(AUDIT_READ, "audit:read")                                                                                        \
     X(METRICS_READ, "metrics:read")                                                                                    \
     X(ADMIN, "admin")
 enum scope {

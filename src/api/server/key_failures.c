@@ -82,12 +82,12 @@ static int64_t key_failures_to_log(struct key_failures *f, struct key_failure_ad
     return n;
 }
 
-bool key_failures_add(struct key_failures *f, const union peer *peer, enum key_failure reason)
+struct key_refusal key_failures_add(struct key_failures *f, const union peer *peer, enum key_failure reason)
 {
     char text[PEER_TEXT];
     if (reason == KEY_FAILURE_MISSING) {
         metric_add_labelled(f->metrics, METRIC_KEY_FAILURES, key_failure_names, reason, 1);
-        return false;
+        return (struct key_refusal){ 0 };
     }
     pthread_mutex_lock(&f->lock);
     struct key_failure_address *a = key_failures_address(f, peer);
@@ -99,5 +99,5 @@ bool key_failures_add(struct key_failures *f, const union peer *peer, enum key_f
     if (n)
         log_warn("api_key_refused", kv_cstr("peer", peer_text(peer, text)),
                  kv_cstr("reason", key_failure_names[reason]), kv_i64("count", n));
-    return reason == KEY_FAILURE_LIMITED;
+    return (struct key_refusal){ reason == KEY_FAILURE_LIMITED, n, key_failure_names[reason] };
 }

@@ -42,6 +42,11 @@ struct key_failures {
 void key_failures_init(struct key_failures *f, struct clock *clock, struct metrics *metrics);
 void key_failures_release(struct key_failures *f);
 
-/* Counts a failure. True: the address has sent too many wrong keys in the last second; this one is counted as `limited`
- * then. LIMITED is not a reason to pass. */
-bool key_failures_add(struct key_failures *f, const union peer *peer, enum key_failure reason);
+struct key_refusal {
+    bool limited; /* the address has sent too many wrong keys in the last second; this one is counted as `limited` */
+    int64_t unrecorded; /* failures of the address that the log has a line for now, and the audit table gets a row: */
+    const char *reason; /* at most one a minute for an address, and one a second in all. 0: none now */
+};
+
+/* Counts a failure. LIMITED is not a reason to pass. */
+struct key_refusal key_failures_add(struct key_failures *f, const union peer *peer, enum key_failure reason);

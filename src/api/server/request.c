@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/server/audit.h"
 #include "api/server/gzip.h"
 #include "api/server/internal.h"
 #include "api/server/negotiate.h"
@@ -186,6 +187,8 @@ enum handled request_submit(struct request *q, void (*done)(struct op *op))
 
 enum handled request_submit_op(struct request *q, struct op *op)
 {
+    if (!op->audit)
+        op->audit = request_audit_of(q, op);
     request_suspend(q);
     request_time(q, &q->timing.store_ns);
     writer_submit(q->server->setup.writer, op);
@@ -348,7 +351,11 @@ void request_refuse_key(struct request *q, enum auth_result result)
                                                     "key is its checksum" },
         [AUTH_REFUSED] = { KEY_FAILURE_REFUSED, "the API key is unknown, expired or wrong" },
     };
-    if (key_failures_add(&q->server->key_failures, http_peer(q->exchange), rows[result].failure))
+    struct key_refusal refusal =
+        key_failures_add(&q->server->key_failures, http_peer(q->exchange), rows[result].failure);
+    if (refusal.unrecorded)
+        audit_refused_keys(q->server, http_peer(q->exchange), refusal.reason, refusal.unrecorded);
+    if (refusal.limited)
         request_refuse(q, PROBLEM_KEY_LIMIT,
                        "the API key is unknown, expired or wrong, and so were too many others from this address; wait "
                        "a second");

@@ -70,6 +70,8 @@ struct request {
     struct idempotency record;
     bool has_record;
     struct inflight_key inflight_key;
+    struct audit audit; /* api/server/audit.h */
+    bool has_audit;
 
     route_handler *next; /* what a pool thread runs next */
     union {

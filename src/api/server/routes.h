@@ -27,6 +27,7 @@ enum {
 
 struct route {
     enum http_method method;
+    const char *action;  /* method and pattern, as audit rows name it */
     const char *pattern; /* {id} stands for a UUID, {name} for 1 to ROUTE_NAME_MAX letters, digits and . _ : - */
     enum scope scope;
     size_t body_max; /* 0: no body allowed */
@@ -77,6 +78,7 @@ route_handler dlq_retry, dlq_archive;                                           
 route_handler jobs_bulk, jobs_redrive, jobs_list, jobs_get, jobs_cancel;                     /* jobs.c */
 route_handler status_health, status_ready, status_scheduler, status_metrics, status_openapi; /* status.c */
 route_handler breakers_list, breakers_close_one;                                             /* breakers.c */
+route_handler audit_list;                                                                    /* audit.c */
 route_handler workers_list, workers_get;                                                     /* workers.c */
 /* src/api/workflow: definitions.c, runs.c, stop.c, retry.c, rerun.c, steps.c, signals.c */
 route_handler workflow_definitions_list, workflow_definitions_get, workflow_definitions_put,

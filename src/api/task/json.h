@@ -10,6 +10,7 @@
 #include "core/target/broker_rules.h"
 #include "core/task/execution_json.h"
 #include "node/catalog_cache.h"
+#include "port/secrets.h"
 #include "port/zoneinfo.h"
 
 struct task_context {
@@ -19,6 +20,7 @@ struct task_context {
     struct zoneinfo *zones;
     struct catalog_cache *catalog;      /* NULL: there are no calendars */
     int64_t payload_bytes;              /* limit for payload and target_config together; 0: no limit */
+    const struct secrets *secrets;      /* that encrypt secret headers; NULL: none */
     const struct broker_rules *brokers; /* who may send messages where; NULL: not checked */
     struct tenant_set *needs;           /* NULL: not limited */
     bool only_times;                    /* a preview: the task needs no target */

@@ -118,7 +118,8 @@ static enum err task_make_set_retry(struct task_maker *m, struct task *t)
         return error_field(m->e, "max_retries", "means retry.max_attempts - 1; give one of the two");
     if (m->b.has.max_retries)
         r->max_attempts = m->b.max_retries + 1;
-    if (!m->current && m->b.target == TARGET_WORKFLOW && !m->b.has.max_retries && !r->has.max_attempts)
+    bool becomes_run = m->b.target == TARGET_WORKFLOW && (!m->current || m->current->target != TARGET_WORKFLOW);
+    if (becomes_run && !m->b.has.max_retries && !r->has.max_attempts)
         r->max_attempts = 1; /* a further attempt runs again what failed, which its user asks for */
     if (!r->has.max_delay_ms)
         r->max_delay_ms = max_of(r->max_delay_ms, r->base_delay_ms);
@@ -140,6 +141,12 @@ static enum err task_make_set_retry(struct task_maker *m, struct task *t)
 
 /* ---- target ---- */
 
+static enum err task_make_keep_secrets(struct task_maker *m, enum target_kind kind, struct str config, struct task *t)
+{
+    struct secret_sealer sealer = { m->c->secrets, m->c->tenant, m->current ? task_secrets_row(m->current) : m->c->id };
+    return secret_headers_keep(m->current, kind, config, &sealer, m->a, &t->target_config, m->e);
+}
+
 /* The payload of a task with a type is data of its user, and only names the url. Without a type it describes the target
  * and nothing else, so that a misspelled member is found. */
 static enum err task_make_set_short_target(struct task_maker *m, struct task *t)
@@ -152,7 +159,7 @@ static enum err task_make_set_short_target(struct task_maker *m, struct task *t)
         return error_in(m->e, "payload");
     t->target = TARGET_HTTP;
     t->payload = rest;
-    return ERR_OK;
+    return task_make_keep_secrets(m, TARGET_HTTP, t->target_config, t);
 }
 
 static enum err task_make_check_target_kind(struct task_maker *m, enum target_kind kind)
@@ -249,7 +256,7 @@ static enum err task_make_set_config(struct task_maker *m, enum target_kind kind
     if (target_check(kind, config, m->a, ret_timeout_ms, m->e) ||
         (kind == TARGET_MESSAGE && task_make_check_broker(m, config)))
         return error_in(m->e, "target_config");
-    return secret_headers_keep(m->current, kind, text, m->a, &t->target_config, m->e);
+    return task_make_keep_secrets(m, kind, text, t);
 }
 
 static enum err task_make_set_target(struct task_maker *m, struct task *t)
@@ -270,7 +277,8 @@ static enum err task_make_set_target(struct task_maker *m, struct task *t)
     if (b->has.target_config && task_make_set_config(m, kind, &timeout_ms, t))
         return m->e->code;
     t->target = kind;
-    t->links = kind == TARGET_WORKFLOW ? t->links | TASK_KEEPS_OUTPUT : t->links & ~TASK_KEEPS_OUTPUT;
+    if (is_new_kind) /* a step keeps its output if others refer to it */
+        t->links = kind == TARGET_WORKFLOW ? t->links | TASK_KEEPS_OUTPUT : t->links & ~TASK_KEEPS_OUTPUT;
     if (!b->has.target_config && is_new_kind)
         t->target_config = (struct str){ NULL, 0 };
     return task_make_set_timeout(m, timeout_ms, t);

@@ -17,16 +17,6 @@ static bool secret_contains(struct str name, struct str word)
     return false;
 }
 
-/* A name with an escape may be any. */
-static bool secret_is(struct str name)
-{
-    static const char *const words[] = { "authorization", "cookie", "token", "secret", "key", "password", "\\" };
-    for (size_t i = 0; i < array_count(words); i++)
-        if (secret_contains(name, str_from(words[i])))
-            return true;
-    return false;
-}
-
 static void secret_write_member(struct buf *out, bool *first, struct str name, struct str value)
 {
     buf_printf(out, "%s\"" STR_FMT "\":", *first ? "" : ",", STR_ARG(name));
@@ -43,7 +33,7 @@ static void secret_hide_headers(struct str headers, struct buf *out)
     bool first = true;
     buf_char(out, '{');
     while (json_next(&c, &name, &value))
-        secret_write_member(out, &first, name, secret_is(name) ? S(HIDDEN) : value);
+        secret_write_member(out, &first, name, header_is_secret(name) ? S(HIDDEN) : value);
     buf_char(out, '}');
 }
 
@@ -86,6 +76,9 @@ static struct str secret_member(struct str object, struct str wanted)
 struct secret_keeper {
     struct str old; /* headers */
     bool same_host;
+    const struct secret_sealer *sealer;
+    const struct uuid *from; /* NULL, or the row for which the values are encrypted */
+    struct arena *a;
     struct error *e;
 };
 
@@ -96,14 +89,64 @@ static enum err secret_refuse(struct str name, const char *why, struct error *e)
     return error_field(e, field, "%s", why);
 }
 
+/* A name or a value as written in JSON, without its escapes. */
+static enum err secret_decode(const struct secret_keeper *k, struct str text, struct str *ret)
+{
+    cleanup_with(buf_release) struct buf object;
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    buf_init(&object, CONFIG_MAX);
+    buf_printf(&object, "{\"v\":" STR_FMT "}", STR_ARG(text));
+    if (json_parse(buf_str(&object), &doc, k->e))
+        return k->e->code;
+    return arena_str(k->a, json_text_at(doc.root, "v"), ret) ? ERR_OK : error_no_room(k->e);
+}
+
+static enum err secret_place_of(const struct secret_keeper *k, struct str name, struct uuid row,
+                                struct secret_place *ret)
+{
+    struct str quoted = { name.p - 1, name.n + 2 };
+    *ret = (struct secret_place){ k->sealer->tenant, row, name };
+    return str_find(name, '\\', 0) < name.n ? secret_decode(k, quoted, &ret->field) : ERR_OK;
+}
+
+/* Encrypts a value, a string in JSON. One that is encrypted stays as it is, unless it moves to another row. */
+static enum err secret_seal_value(const struct secret_keeper *k, struct str name, struct str value, bool stored,
+                                  struct buf *out)
+{
+    struct secret_place at;
+    struct str plain;
+    bool sealed = stored && str_starts(value, S("\"enc:1:"));
+    if (!k->sealer->secrets || !value.n || value.p[0] != '"' || (sealed && !k->from)) {
+        buf_add(out, value);
+        return ERR_OK;
+    }
+    if (secret_decode(k, value, &plain) || secret_place_of(k, name, k->sealer->row, &at))
+        return k->e->code;
+    struct secret_place was = at;
+    was.row = k->from ? *k->from : at.row;
+    if (sealed && secret_open(k->sealer->secrets, &was, plain, k->a, &plain, k->e))
+        return k->e->code;
+    if (!header_is_secret(at.field)) { /* it looked like one by its escapes */
+        buf_add(out, value);
+        return ERR_OK;
+    }
+    buf_char(out, '"');
+    secret_seal(k->sealer->secrets, &at, plain, out);
+    buf_char(out, '"');
+    return ERR_OK;
+}
+
 static enum err secret_keep_headers(const struct secret_keeper *k, struct str headers, struct buf *out)
 {
     struct json_cursor c = { .text = headers };
     struct str name, value;
     bool first = true;
+    cleanup_with(buf_release) struct buf sealed;
+    buf_init(&sealed, CONFIG_MAX);
     buf_char(out, '{');
     while (json_next(&c, &name, &value)) {
-        if (secret_is(name) && str_eq(value, S(HIDDEN))) {
+        bool is_secret = header_is_secret(name), kept = is_secret && str_eq(value, S(HIDDEN)) && !k->from;
+        if (kept) {
             value = secret_member(k->old, name);
             if (!value.n)
                 return secret_refuse(name, "is ***, which stands for a value that is not shown; give the value", k->e);
@@ -111,7 +154,10 @@ static enum err secret_keep_headers(const struct secret_keeper *k, struct str he
                 return secret_refuse(name, "must be given again, or be null, because the host or broker is another one",
                                      k->e);
         }
-        secret_write_member(out, &first, name, value);
+        buf_reset(&sealed);
+        if (is_secret && secret_seal_value(k, name, value, kept || k->from, &sealed))
+            return k->e->code;
+        secret_write_member(out, &first, name, is_secret ? buf_str(&sealed) : value);
     }
     buf_char(out, '}');
     return ERR_OK;
@@ -132,15 +178,8 @@ static bool secret_same_host(const struct task *current, enum target_kind kind, 
            str_eq(secret_member(current->target_config, S("broker")), secret_member(config, S("broker")));
 }
 
-enum err secret_headers_keep(const struct task *current, enum target_kind kind, struct str config, struct arena *a,
-                             struct str *ret, struct error *e)
+static enum err secret_rewrite(const struct secret_keeper *k, struct str config, struct str *ret)
 {
-    *ret = config;
-    if (!secret_contains(config, S(HIDDEN)))
-        return ERR_OK;
-    struct secret_keeper k = { .old = current ? secret_member(current->target_config, S("headers")) : S(""),
-                               .same_host = secret_same_host(current, kind, config),
-                               .e = e };
     struct json_cursor c = { .text = config };
     struct str name, value;
     bool first = true;
@@ -150,10 +189,34 @@ enum err secret_headers_keep(const struct task *current, enum target_kind kind, 
     buf_char(&kept, '{');
     while (json_next(&c, &name, &value)) {
         bool are_headers = str_eq(name, S("headers")) && value.n && value.p[0] == '{';
-        if (are_headers && secret_keep_headers(&k, value, &headers))
-            return e->code;
+        if (are_headers && secret_keep_headers(k, value, &headers))
+            return k->e->code;
         secret_write_member(&kept, &first, name, are_headers ? buf_str(&headers) : value);
     }
     buf_char(&kept, '}');
-    return !kept.full && arena_str(a, buf_str(&kept), ret) ? ERR_OK : error_set(e, ERR_LIMIT, "the body is too large");
+    return !kept.full && arena_str(k->a, buf_str(&kept), ret) ? ERR_OK
+                                                              : error_set(k->e, ERR_LIMIT, "the body is too large");
+}
+
+enum err secret_headers_keep(const struct task *current, enum target_kind kind, struct str config,
+                             const struct secret_sealer *sealer, struct arena *a, struct str *ret, struct error *e)
+{
+    *ret = config;
+    if (!secret_contains(config, sealer->secrets ? S("\"headers\"") : S(HIDDEN)))
+        return ERR_OK;
+    struct secret_keeper k = { .old = current ? secret_member(current->target_config, S("headers")) : S(""),
+                               .same_host = secret_same_host(current, kind, config),
+                               .sealer = sealer,
+                               .a = a,
+                               .e = e };
+    return secret_rewrite(&k, config, ret);
+}
+
+enum err secret_headers_move(const struct secret_sealer *to, struct uuid from, struct str config, struct arena *a,
+                             struct str *ret, struct error *e)
+{
+    *ret = config;
+    if (!to->secrets || !secret_contains(config, S("\"enc:1:")))
+        return ERR_OK;
+    return secret_rewrite(&(struct secret_keeper){ .sealer = to, .from = &from, .a = a, .e = e }, config, ret);
 }

@@ -1,16 +1,29 @@
 #pragma once
 /* api/task/secret_headers.h - headers of a target whose values are secrets: Authorization, Cookie, and names with
  * token, secret, key or password. They are write-only: answers have *** instead, and an edit that sends *** back keeps
- * the value. Any thread. */
+ * the value. With a key file they are encrypted before they are stored (port/secrets.h). Any thread. */
 #include "base/arena.h"
 #include "base/json/jsonw.h"
 #include "core/task/task.h"
+#include "port/secrets.h"
 
 /* Writes a target_config without the secrets. */
 void secret_headers_hide(struct jw *w, struct str config);
 
-/* Replaces each *** in the new configuration by the value that the task had. current: NULL for a new task. If the host
- * or broker is another one, the values must be given again: otherwise who may edit a task could send its secrets to
- * himself. */
-enum err secret_headers_keep(const struct task *current, enum target_kind kind, struct str config, struct arena *a,
+/* With which keys, and for which row, secrets are encrypted. */
+struct secret_sealer {
+    const struct secrets *secrets; /* NULL: they are stored as they are */
+    int32_t tenant;
+    struct uuid row;
+};
+
+/* Replaces each *** in the new configuration by the value that the task had, and encrypts the others. current: NULL for
+ * a new task. If the host or broker is another one, the values must be given again: otherwise who may edit a task could
+ * send its secrets to himself. */
+enum err secret_headers_keep(const struct task *current, enum target_kind kind, struct str config,
+                             const struct secret_sealer *sealer, struct arena *a, struct str *ret,
+                             struct error *e) must_use;
+
+/* Encrypts the secrets of a configuration, which were encrypted for the row `from`, for another row. */
+enum err secret_headers_move(const struct secret_sealer *to, struct uuid from, struct str config, struct arena *a,
                              struct str *ret, struct error *e) must_use;

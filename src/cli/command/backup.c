@@ -170,6 +170,7 @@ static enum exit_code command_backup_run(struct cli *cli, const struct options *
         .directory = buf_cstr(&directory),
         .path = o->words[0].p,
         .replace = option_get(o, "force")->number,
+        .with_keys = option_get(o, "with-keys")->number,
         .without_secrets = option_get(o, "without-secrets")->number,
         .progress = isatty(fileno(cli->err)) ? &progress : NULL,
     };
@@ -190,6 +191,8 @@ static enum exit_code command_backup_run(struct cli *cli, const struct options *
 static const struct option backup_options[] = {
     STORE_OPTION,
     { .flag = "force", .type = OPTION_FLAG, .help = "replace an existing FILE, after the new copy was verified" },
+    { .flag = "with-keys", .type = OPTION_FLAG,
+      .help = "also copy secrets.key; without it, encrypted headers of tasks cannot be read after a restore elsewhere" },
     { .flag = "without-secrets", .type = OPTION_FLAG,
       .help = "leave out pepper and admin.key; after a restore, API keys work only if the file pepper is put back" },
 };

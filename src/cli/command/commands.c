@@ -46,6 +46,8 @@ const struct command *const commands[] = {
     &command_calendar,
     &command_tenant,
     &command_key,
+    &command_audit,
+    &command_secrets,
     &command_node,
     &command_workers,
     &command_status,

@@ -36,6 +36,7 @@ static const char detail[] =
     "  queues:read, queues:write          see queues; limit and pause them\n"
     "  calendars:read, calendars:write    see calendars; change them\n"
     "  status:read, metrics:read          see the state of the server; its metrics\n"
+    "  audit:read                         see who changed what: 'belfry audit'\n"
     "  admin                              everything, keys included\n"
     "\n"
     "Examples:\n"

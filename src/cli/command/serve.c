@@ -316,6 +316,7 @@ static struct retention serve_retention(const struct options *o)
                                .executions_ms = option_get(o, "retention.executions")->number,
                                .idempotency_ms = option_get(o, "retention.idempotency_keys")->number,
                                .jobs_ms = option_get(o, "retention.jobs")->number,
+                               .audit_ms = option_get(o, "retention.audit")->number,
                                .interval_ms = option_get(o, "retention.interval")->number };
 }
 
@@ -346,6 +347,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .tenant_connections = (size_t)option_get(o, "messages.connections_per_tenant")->number,
         .guard = *guard,
         .loopback_if_alone = serve_allows_loopback_if_alone(o),
+        .key_file = option_given(o, "secrets.key_file") ? option_get(o, "secrets.key_file")->text.p : NULL,
         .ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE"),
         .brokers = brokers,
         .cors_origins = option_get(o, "api.cors_origins")->text,

@@ -101,6 +101,7 @@ static enum err worker_command_read_setup(const struct options *o, struct worker
     ret->slots = (size_t)option_get(o, "concurrency")->number;
     ret->tenant_connections = (size_t)option_get(o, "messages.connections_per_tenant")->number;
     ret->visibility_ms = option_get(o, "visibility")->number;
+    ret->key_file = option_given(o, "secrets.key_file") ? option_get(o, "secrets.key_file")->text.p : NULL;
     ret->ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE");
     ret->listen = option_given(o, "listen") ? option_get(o, "listen")->text.p : NULL;
     ret->drain_ms = option_get(o, "drain-deadline")->number;

@@ -59,7 +59,8 @@ enum err webhook_header_check(struct str name, struct str value, struct error *e
         return error_set(e, ERR_INVALID, "is not a valid header name; use letters, digits and dashes");
     if (webhook_is_reserved(name))
         return error_set(e, ERR_INVALID, "is reserved: Belfry or the HTTP connection sets it");
-    if (value.n > WEBHOOK_HEADER_VALUE_MAX)
+    bool sealed = str_starts(value, S("enc:1:")); /* port/secrets.h: a third longer than what it holds */
+    if (value.n > (size_t)(sealed ? 2 : 1) * WEBHOOK_HEADER_VALUE_MAX)
         return error_set(e, ERR_INVALID, "must be at most %d bytes long", WEBHOOK_HEADER_VALUE_MAX);
     if (!webhook_is_visible_ascii(value, true))
         return error_set(e, ERR_INVALID, "must hold visible ASCII characters only");

@@ -138,7 +138,7 @@ void dependency_tidy(struct task *next, int old_links)
 {
     bool is_open = !task_is_final(next->state) && !next->deleted;
     bool waits = is_open && old_links & next->links & TASK_WAITS;
-    int given = TASK_BY_HAND | TASK_AGAIN | TASK_BEGUN | TASK_PLANNED;
+    int given = TASK_BY_HAND | TASK_AGAIN | TASK_BEGUN | TASK_PLANNED | TASK_KEEPS_OUTPUT;
     int kept = old_links & (TASK_LINKS & ~(TASK_WAITS | TASK_BROKEN | TASK_OPEN | given));
     kept |= next->links & given;
     if (next->state == TASK_SKIPPED)

@@ -31,7 +31,8 @@
  *  Changes of a row
  * 12. OP_PUT and `replace` of OP_SETTLE keep the row's TASK_HAS_PARENTS, TASK_HAS_CHILDREN and TASK_BROKEN. TASK_WAITS
  *     stays if the row and the new task have it and the new task is not final. With it, SCHEDULED becomes BLOCKED.
- *     Without it, BLOCKED with an empty waits_for becomes SCHEDULED (dependency_tidy).
+ *     Without it, BLOCKED with an empty waits_for becomes SCHEDULED (dependency_tidy). TASK_KEEPS_OUTPUT is that of the
+ *     new task: a task may become a run.
  * 13. OP_PUT with `depends` adds and removes edges, then decides the join anew over all edges. A task without edges is
  *     not BLOCKED by them. An edge that exists stays as it is. An edge to be removed that does not exist:
  *     ERR_NOT_FOUND, field "depends_on".

@@ -53,6 +53,8 @@ enum {
 #undef X
 };
 
+struct audit;
+
 struct op {
     enum op_kind kind;
     enum err rc; /* result */
@@ -60,7 +62,8 @@ struct op {
     struct arena arena;          /* for results; the submitter inits and releases it */
     void (*done)(struct op *op); /* called after the commit or the failure, on the thread that drives the submitter */
     void *context;
-    struct list link; /* the writer's, like the next two */
+    const struct audit *audit; /* NULL, or the row that the operation leaves (port/store/audit.h) */
+    struct list link;          /* the writer's, like the next two */
     /* NULL, or set by a writer in front of another one that calls `done` on a thread of its choice
      * (platform/loop_uv.c): the inner writer then reports the result here instead. */
     void (*deliver)(struct op *op);

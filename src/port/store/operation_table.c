@@ -226,7 +226,7 @@ static void check_stop(const struct op *op)
 static void check_define(const struct op *op)
 {
     const struct op_define *d = (const struct op_define *)op;
-    assert(d->name.n > 0 && d->remove == !d->definition);
+    assert((d->name.n > 0 || d->definition) && d->remove == !d->definition);
 }
 
 /* ---- weights: the number of rows that an operation may touch ---- */
@@ -340,4 +340,11 @@ const struct idempotency *op_idempotency(const struct op *op)
 {
     size_t at = op_table[op->kind].idempotency_at;
     return at ? *(const struct idempotency *const *)((const char *)op + at) : NULL;
+}
+
+const struct audit *op_audit(const struct op *op)
+{
+    bool stale =
+        op->kind == OP_SETTLE && ((const struct op_settle *)op)->n && ((const struct op_settle *)op)->v[0].stale;
+    return op->rc == ERR_OK && !stale ? op->audit : NULL;
 }

@@ -34,3 +34,5 @@ extern const struct op_row op_table[OP_KINDS];
 
 size_t op_weight(const struct op *op);
 const struct idempotency *op_idempotency(const struct op *op); /* NULL: it carries none */
+/* Of an operation that has been applied: the audit row to write. NULL: it carries none, or changed nothing. */
+const struct audit *op_audit(const struct op *op);

@@ -3,6 +3,7 @@
  *
  * One reader belongs to one thread at a time. It sees every transaction that was committed before the call, except
  * where the caller allows a lag (may_lag). */
+#include "port/store/audit.h"
 #include "port/store/breakers.h"
 #include "port/store/catalog.h"
 #include "port/store/fleet.h"
@@ -158,6 +159,9 @@ struct reader_ops {
                         struct error *);
     enum err (*breakers)(struct reader *, const struct breaker_filter *, struct arena *, struct breaker_rows *ret,
                          struct error *);
+    enum err (*sealed)(struct reader *, bool *ret, struct error *);
+    enum err (*audit)(struct reader *, const struct audit_filter *, struct arena *, struct audit_page *ret,
+                      struct error *);
     enum err (*definition)(struct reader *, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *,
                            struct str *ret, struct error *);
     enum err (*workflow)(struct reader *, int32_t tenant, struct str name, int64_t version, struct arena *,
@@ -232,6 +236,11 @@ enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct
 /* At most `limit` of them. */
 enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a, struct breaker_rows *ret,
                          struct error *e) must_use;
+/* Whether a task has a secret that is encrypted (port/secrets.h). Reads all tasks. */
+enum err reader_sealed(struct reader *r, bool *ret, struct error *e) must_use;
+/* See port/store/audit.h. */
+enum err reader_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
+                      struct error *e) must_use;
 /* Sets unstarted_count of the RECURRING tasks among these: how many of their occurrences task_is_unstarted. A claimed
  * occurrence counts only if it was scheduled less than UNSTARTED_MS before now_ms, its spread aside. */
 enum { UNSTARTED_MS = 60000 };

@@ -20,12 +20,13 @@
  *     be retried, and the next OP_PURGE goes on with it.
  * 11. Definitions that have no name, that no run and no task of target WORKFLOW names, and that were put more than
  *     DEFINITION_KEPT_MS ago (port/store/runs.h).
- * 12. A little of the freed space goes back to the file system, where that is the store's task. */
+ * 12. Audit rows, by at_ms.
+ * 13. A little of the freed space goes back to the file system, where that is the store's task. */
 struct op_purge {
     struct op op;
     int64_t now_ms;
     int64_t idempotency_before_ms, tasks_before_ms, dlq_before_ms, executions_before_ms, jobs_before_ms;
-    int64_t workers_before_ms;
+    int64_t workers_before_ms, audit_before_ms;
     size_t max;
     size_t ret_purged;
     bool ret_more; /* ask again soon: there may be more to delete or to give back */

@@ -280,7 +280,8 @@ struct definition {
  *  2. If the latest version of the name has the same hash, nothing changes: ret_version is that version.
  *  3. Else the definition is stored and the name gets the next version. A name that was removed goes on counting.
  *  4. remove: the name has no version any more; ERR_NOT_FOUND if it had none; ret_version is 0. Definitions stay: runs
- *     have them by hash. */
+ *     have them by hash.
+ *  5. An empty name: the definition is stored alone, for a task that will name it by its hash. ret_version is 0. */
 struct workflow_row {
     int32_t tenant;
     struct str name;

@@ -252,7 +252,8 @@ static enum err http_call_read_url(struct http_call *c, struct str *ret_host, st
 
 enum err http_call_read(struct http_call *c, struct str *ret_host, struct error *e)
 {
-    if (webhook_read(c->run->task, &c->texts, &c->webhook, e))
+    if (webhook_read(c->run->task, &c->texts, &c->webhook, e) ||
+        secret_headers_open(c->runner->setup.secrets, c->run->task, &c->webhook, &c->texts, e))
         return e->code;
     return http_call_read_url(c, ret_host, e);
 }

@@ -14,6 +14,7 @@
 #include "platform/ssrf_guard.h"
 #include "port/clock.h"
 #include "port/runner.h"
+#include "port/secrets.h"
 
 struct runner_http_setup {
     size_t in_flight_max;        /* calls in libcurl at once, and open connections */
@@ -24,10 +25,11 @@ struct runner_http_setup {
     size_t kept_output_max;      /* the same if others use it; one byte more shows that it was longer */
     /* Bytes of the response that are read; if there are more, the status decides. */
     size_t response_max;
-    const char *user_agent;   /* NULL: Belfry/VERSION */
-    const char *ca_file;      /* trusted certificates; NULL: the system's */
-    const char *name_servers; /* "192.0.2.1:53,…"; NULL: the system's */
-    struct guard_setup guard; /* which addresses may be called */
+    const char *user_agent;        /* NULL: Belfry/VERSION */
+    const char *ca_file;           /* trusted certificates; NULL: the system's */
+    const char *name_servers;      /* "192.0.2.1:53,…"; NULL: the system's */
+    struct guard_setup guard;      /* which addresses may be called */
+    const struct secrets *secrets; /* that decrypt headers; borrowed. NULL: none */
 };
 #define RUNNER_HTTP_SETUP                                                                                              \
     ((struct runner_http_setup){ .in_flight_max = 10000,                                                               \

@@ -50,7 +50,8 @@ struct message_in_flight {
 
 struct message_in_flight *message_new(struct run *run, const char *trace_id, int64_t now_us);
 void message_free(struct message_in_flight *msg);
-enum err message_read(struct message_in_flight *msg, struct error *e) must_use; /* reads the target of the run's task */
+/* Reads the target of the run's task, and decrypts its headers. */
+enum err message_read(struct message_in_flight *msg, const struct secrets *secrets, struct error *e) must_use;
 void message_set_failed(struct message_in_flight *msg, enum failure failure, bool sent, const char *why);
 
 /* Checks the addresses that a sender connects to. `blocked` is set if one is not allowed. Of a named broker, also what
@@ -101,6 +102,7 @@ struct runner_message {
     const struct broker_rules *rules;
     void (*broker_failed)(const char *broker, const char *why);
     struct str (*tenant_name)(void *context, int32_t number, struct arena *a);
+    const struct secrets *secrets;
     void *context;
     struct prng random;
     uv_async_t *wakeup;

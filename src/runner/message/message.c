@@ -69,11 +69,11 @@ static void message_set_content_type(struct message_in_flight *msg)
         message_add_own_header(msg, "content-type", "%s", msg->content_type);
 }
 
-enum err message_read(struct message_in_flight *msg, struct error *e)
+enum err message_read(struct message_in_flight *msg, const struct secrets *secrets, struct error *e)
 {
     const struct task *t = msg->run->task;
     struct webhook *w = &msg->target.content;
-    if (message_target_read(t, &msg->texts, &msg->target, e))
+    if (message_target_read(t, &msg->texts, &msg->target, e) || secret_headers_open(secrets, t, w, &msg->texts, e))
         return e->code;
     /* Copied, because the broker's thread may have the message longer than the task exists. */
     if (!arena_str(&msg->texts, w->body, &w->body))

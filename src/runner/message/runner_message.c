@@ -131,7 +131,7 @@ static enum err runner_message_send(struct runner_message *r, struct message_in_
                                     struct error *e)
 {
     struct str url;
-    if (message_read(msg, e) || runner_message_find_broker(r, &msg->target, &url, e) ||
+    if (message_read(msg, r->secrets, e) || runner_message_find_broker(r, &msg->target, &url, e) ||
         runner_message_check_rules(r, msg, e))
         return e->code;
     heap_push(&r->due, &msg->due, clock_steady_ms(r->clock) + msg->timeout_ms);
@@ -237,6 +237,7 @@ struct runner *runner_message_new(uv_loop_t *loop, struct clock *clock, const st
     r->rules = setup->rules;
     r->broker_failed = setup->broker_failed;
     r->tenant_name = setup->tenant_name;
+    r->secrets = setup->secrets;
     r->context = setup->context;
     r->tenant_connections = setup->tenant_connections ? setup->tenant_connections : MESSAGE_TENANT_CONNECTIONS;
     list_init(&r->done);

@@ -17,6 +17,7 @@
 #include "platform/ssrf_guard.h"
 #include "port/clock.h"
 #include "port/runner.h"
+#include "port/secrets.h"
 
 struct message_broker {
     struct str name, url;
@@ -36,7 +37,8 @@ struct runner_message_setup {
     /* Why a named broker failed, with what tasks do not learn: for the log. On the broker's thread; NULL: nobody is
      * told. */
     void (*broker_failed)(const char *broker, const char *why);
-    struct guard_setup guard; /* which addresses may be called */
+    struct guard_setup guard;      /* which addresses may be called */
+    const struct secrets *secrets; /* that decrypt headers; borrowed. NULL: none */
 };
 
 /* Checks a broker's name and address. ERR_INVALID says what is wrong. Any thread may call it. */

@@ -48,6 +48,9 @@ static const struct column signal_columns[] = { SIGNAL_COLUMNS(ROW) };
 #undef ROW_TYPE
 #define ROW_TYPE struct workflow_row
 static const struct column workflow_columns[] = { WORKFLOW_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct audit
+static const struct column audit_columns[] = { AUDIT_COLUMNS(ROW) };
 
 const struct table table_due = { "task", task_columns, AT_queue };
 const struct table table_tasks = { "task", task_columns, array_count(task_columns) };
@@ -63,6 +66,7 @@ const struct table table_worker_groups = { "group of workers", worker_group_colu
 const struct table table_runs = { "run", run_columns, array_count(run_columns) };
 const struct table table_signals = { "signal", signal_columns, array_count(signal_columns) };
 const struct table table_workflows = { "workflow", workflow_columns, array_count(workflow_columns) };
+const struct table table_audit = { "audit row", audit_columns, array_count(audit_columns) };
 const struct table table_breakers = { "breaker", breaker_columns, array_count(breaker_columns) };
 
 /* ---- JSON columns ---- */

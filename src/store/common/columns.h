@@ -223,6 +223,21 @@ struct task_lease {
     X(hash, COL_BYTES32, hash, 0)                                                                                      \
     X(created_ms, COL_I64, created_ms, 0)
 
+#define AUDIT_COLUMNS_REST(X)                                                                                          \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(strand, COL_UUID, strand, 0)                                                                                     \
+    X(seq, COL_I64, seq, 0)                                                                                            \
+    X(at_ms, COL_I64, at_ms, 0)                                                                                        \
+    X(actor, COL_TEXT, actor, 0)                                                                                       \
+    X(address, COL_TEXT, address, 0)                                                                                   \
+    X(action, COL_TEXT, action, 0)                                                                                     \
+    X(kind, COL_TEXT, kind, 0)                                                                                         \
+    X(object, COL_TEXT, object, 0)                                                                                     \
+    X(digest, COL_BYTES32, digest, 0)                                                                                  \
+    X(outcome, COL_INT, outcome, AUDIT_REFUSED)                                                                        \
+    X(count, COL_I64, count, 0)
+#define AUDIT_COLUMNS(X) X(id, COL_UUID, id, 0) AUDIT_COLUMNS_REST(X)
+
 /* Groups of live workers (OP_HEARTBEAT 8). */
 #define WORKER_GROUP_COLUMNS(X)                                                                                        \
     WORKER_KIND_COLUMNS(X, kind)                                                                                       \
@@ -270,7 +285,7 @@ struct table {
 extern const struct table table_due; /* TASK_COLUMNS_DUE */
 extern const struct table table_tasks, table_executions, table_idempotency, table_api_keys, table_catalog, table_nodes;
 extern const struct table table_task_leases, table_workers, table_worker_groups, table_breakers;
-extern const struct table table_runs, table_signals, table_workflows;
+extern const struct table table_runs, table_signals, table_workflows, table_audit;
 
 /* The value of a column, for writing.
  * - column_number: COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64 and COL_FAILED. False: NULL.

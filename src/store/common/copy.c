@@ -101,6 +101,7 @@ const struct copy_kind copy_kinds[] = {
     [COPY_workflows] = { "workflows", &table_named, sizeof(struct copied_workflow), { 0, 1, 2 }, 3 },
     [COPY_outputs] = { "outputs", &table_outputs, sizeof(struct copied_output), { 0, 1 }, 2 },
     [COPY_signals] = { "signals", &table_signals, sizeof(struct signal_row), { 0, 1, 2 }, 3 },
+    [COPY_audit] = { "audit", &table_audit, sizeof(struct audit), { 0 }, 1 },
     [COPY_task_leases] = { "task_leases", &table_task_leases, sizeof(struct task_lease), { 1 }, 1 },
 };
 
@@ -312,6 +313,15 @@ static enum err copy_mark_target(struct copying *c, struct error *e)
     return rc;
 }
 
+static enum err copy_key_print(struct copying *c, struct error *e)
+{
+    uint8_t print[SECRETS_PRINT];
+    bool found;
+    if (copy_source_key_print(c->source, print, &found, e))
+        return e->code;
+    return found ? copy_target_key_print(c->target, print, e) : ERR_OK;
+}
+
 static enum err copy_run(struct copying *c, struct error *e)
 {
     const struct copy_request *r = c->request;
@@ -319,7 +329,7 @@ static enum err copy_run(struct copying *c, struct error *e)
         copy_target_open(r->url, r->clock, &c->target, e))
         return e->code;
     if (copy_target_is_idle(c->target, e) || copy_each_table(c, copy_compare_table, e) || copy_mark_target(c, e) ||
-        copy_each_table(c, copy_one_table, e) || copy_each_table(c, copy_verify_table, e) ||
+        copy_key_print(c, e) || copy_each_table(c, copy_one_table, e) || copy_each_table(c, copy_verify_table, e) ||
         copy_target_is_idle(c->target, e))
         return e->code;
     return copy_target_done(c->target, e);

@@ -36,7 +36,8 @@ struct copy_request {
     X(api_keys)                                                                                                        \
     X(catalog)                                                                                                         \
     X(dedupe)                                                                                                          \
-    X(slots) X(edges) X(joins) X(arrivals) X(task_leases) X(runs) X(definitions) X(workflows) X(outputs) X(signals)
+    X(slots)                                                                                                           \
+    X(edges) X(joins) X(arrivals) X(task_leases) X(runs) X(definitions) X(workflows) X(outputs) X(signals) X(audit)
 enum copy_table {
 #define X(name) COPY_##name,
     COPY_MAP(X)

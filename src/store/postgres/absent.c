@@ -49,6 +49,18 @@ enum err store_postgres_join(const char *url, struct clock *clock, void *pepper,
     return pg_absent_error(e);
 }
 
+enum err store_postgres_key_print(const char *url, struct clock *clock, const void *print, void *ret, size_t n,
+                                  bool *ret_found, struct error *e)
+{
+    (void)url;
+    (void)clock;
+    (void)print;
+    (void)ret;
+    (void)n;
+    (void)ret_found;
+    return pg_absent_error(e);
+}
+
 enum err store_copy(const struct copy_request *r, struct copied ret[COPY_TABLES], struct error *e)
 {
     (void)r;

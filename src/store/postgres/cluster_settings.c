@@ -58,3 +58,32 @@ enum err store_postgres_join(const char *url, struct clock *clock, void *pepper,
     pg_conn_release(&c);
     return rc;
 }
+
+static enum err pg_cluster_key_print(struct pg_conn *c, const void *print, void *ret, size_t n, bool *ret_found,
+                                     struct error *e)
+{
+    static const struct pg_statement known = { "cluster_key_print", "SELECT 1 FROM cluster WHERE name = 'key_print'" };
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    if (pg_run(c, &known, NULL, &r, e))
+        return e->code;
+    *ret_found = r.rows > 0 || print;
+    if (!*ret_found)
+        return ERR_OK;
+    memset(ret, 0, n);
+    if (print)
+        memcpy(ret, print, n);
+    return pg_cluster_value(c, S("key_print"), ret, n, e);
+}
+
+enum err store_postgres_key_print(const char *url, struct clock *clock, const void *print, void *ret, size_t n,
+                                  bool *ret_found, struct error *e)
+{
+    struct pg_conn c = { 0 };
+    enum err rc = pg_conn_init(&c, url, false, clock, e);
+    if (!rc)
+        rc = pg_conn_ready(&c, e);
+    if (!rc)
+        rc = pg_cluster_key_print(&c, print, ret, n, ret_found, e);
+    pg_conn_release(&c);
+    return rc;
+}

@@ -176,6 +176,13 @@ enum err copy_target_mark(struct copy_target *t, const uint8_t *pepper, struct e
     return pg_cluster_value(&t->conn, S("copying"), &yes, sizeof yes, e);
 }
 
+enum err copy_target_key_print(struct copy_target *t, const uint8_t print[SECRETS_PRINT], struct error *e)
+{
+    uint8_t there[SECRETS_PRINT];
+    memcpy(there, print, sizeof there);
+    return pg_cluster_value(&t->conn, S("key_print"), there, sizeof there, e);
+}
+
 enum err copy_target_done(struct copy_target *t, struct error *e)
 {
     /* the source may go on, or has lost its latest claims to a crash */

@@ -298,8 +298,10 @@ struct store_postgres {
     bool lanes_reset;    /* and has not been loaded since: it may lack lanes, of suspects too */
     uint64_t generation; /* of the connection from which `lanes` was read */
     uint64_t set_up;     /* generation of the connection whose session settings were made */
-    bool committing;     /* COMMIT was sent: until its result arrives, the outcome is unknown */
-    int shard;           /* this process's rows of table `counts` */
+    struct uuid strand;  /* of its audit rows, like the next */
+    int64_t audit_seq;
+    bool committing; /* COMMIT was sent: until its result arrives, the outcome is unknown */
+    int shard;       /* this process's rows of table `counts` */
     struct tallies of_op, of_transaction;
     struct pg_ended ended;
     struct pg_claim_notes claims;
@@ -338,6 +340,8 @@ void pg_note_handed(struct store_postgres *s, struct uuid claim, uint64_t epoch)
 enum err pg_send_tallies(struct store_postgres *s, struct error *e) must_use;
 enum err pg_send_ended(struct store_postgres *s, struct error *e) must_use;
 enum err pg_send_claims(struct store_postgres *s, struct error *e) must_use;
+/* The audit rows of the operations that succeeded. */
+enum err pg_send_audit(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
 
 /* A task is SCHEDULED for that time. If it is near, other nodes get a notice after the commit. */
 void pg_note_due(struct store_postgres *s, int64_t due_ms);

@@ -325,6 +325,37 @@ static enum err pg_purge_nudge_partitions(struct store_postgres *s, const struct
     return pg_partition_thread_nudge(s->partition_thread, op->executions_before_ms, e);
 }
 
+/* ---- audit rows: a trigger refuses to delete them unless belfry.audit_purge is on ---- */
+
+static const struct pg_statement audit_purge_begin = { "audit_purge_begin",
+                                                       "SELECT set_config('belfry.audit_purge', 'on', true)" };
+static const struct pg_statement audit_purge_end = { "audit_purge_end",
+                                                     "SELECT set_config('belfry.audit_purge', 'off', true)" };
+static const struct pg_statement oldest_audit = { "audit_oldest", "SELECT 1 FROM audit WHERE id < $1 LIMIT 1" };
+static const struct pg_statement purge_audit = {
+    "audit_purge",
+    "DELETE FROM audit WHERE id = ANY (ARRAY(SELECT id FROM audit WHERE id < $1 ORDER BY id LIMIT $2))",
+};
+
+static enum err pg_purge_audit(struct pg_purge *f, int64_t before_ms, struct error *e)
+{
+    struct store_postgres *s = f->s;
+    cleanup_with(pg_result_release) struct pg_result found = { 0 }, r = { 0 };
+    if (before_ms <= 0 || f->left == 0)
+        return ERR_OK;
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, uuid_floor(before_ms));
+    if (pg_run(&s->conn, &oldest_audit, &s->params, &found, e))
+        return e->code;
+    if (!found.rows)
+        return ERR_OK;
+    pg_add_i64(&s->params, (int64_t)f->left);
+    if (pg_queue(&s->conn, &audit_purge_begin, NULL, e) || pg_run(&s->conn, &purge_audit, &s->params, &r, e))
+        return e->code;
+    pg_purge_add_count(f, (size_t)r.affected);
+    return pg_queue(&s->conn, &audit_purge_end, NULL, e);
+}
+
 enum err postgres_purge(struct store_postgres *s, struct op *base)
 {
     struct op_purge *op = (struct op_purge *)base;
@@ -338,7 +369,8 @@ enum err postgres_purge(struct store_postgres *s, struct op *base)
         pg_purge_ended_tasks(&f, op->tasks_before_ms, e) || pg_purge_failed_tasks(&f, true, op->tasks_before_ms, e) ||
         pg_purge_failed_tasks(&f, false, op->dlq_before_ms, e) ||
         pg_purge_oldest(&f, &purge_executions, op->executions_before_ms * 1000, e) ||
-        pg_purge_definitions(&f, op->now_ms, e) || (f.left && pg_purge_cluster(s, op, &f.count, e)))
+        pg_purge_definitions(&f, op->now_ms, e) || pg_purge_audit(&f, op->audit_before_ms, e) ||
+        (f.left && pg_purge_cluster(s, op, &f.count, e)))
         return e->code;
     op->ret_purged = f.count;
     op->ret_more = f.count == op->max;

@@ -347,6 +347,8 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
                                            .counts = reader_postgres_counts,
                                            .queue_due = reader_postgres_queue_due,
                                            .usage = reader_postgres_usage,
+                                           .audit = reader_postgres_audit,
+                                           .sealed = reader_postgres_sealed,
                                            .lease = reader_postgres_lease,
                                            .unstarted = reader_postgres_unstarted,
                                            .workers = reader_postgres_workers,

@@ -437,3 +437,85 @@ enum err reader_postgres_clock(struct reader *base, int64_t *ret_us, struct erro
     *ret_us = pg_i64(&got, 0, 0);
     return ERR_OK;
 }
+
+/* ---- audit rows ---- */
+
+/* Where the reading of a page ends at the latest; found is false if there are not so many rows. */
+static enum err reader_postgres_audit_scanned(struct pg_reader *r, struct audit_range *range, bool *ret_found,
+                                              struct error *e)
+{
+    static const struct pg_statement scanned = {
+        "read_audit_scanned", "SELECT id FROM audit WHERE id < $1 AND id >= $2 ORDER BY id DESC LIMIT 1 OFFSET $3"
+    };
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    pg_add_uuid(pg_reader_params(r), range->below);
+    pg_add_uuid(&r->params, range->lowest);
+    pg_add_i64(&r->params, AUDIT_SCAN_MAX - 1);
+    if (pg_reader_run(r, false, &scanned, &got, e))
+        return e->code;
+    *ret_found = got.rows > 0;
+    if (*ret_found)
+        range->lowest = pg_uuid(&got, 0, 0);
+    return ERR_OK;
+}
+
+static void reader_postgres_add_audit(struct pg_reader *r, const struct audit_filter *f,
+                                      const struct audit_range *range)
+{
+    pg_add_uuid(pg_reader_params(r), range->below);
+    pg_add_uuid(&r->params, range->lowest);
+    pg_add_i32(&r->params, f->tenant);
+    pg_add_text(&r->params, f->actor);
+    pg_add_text(&r->params, f->object);
+    pg_add_text(&r->params, range->action);
+    pg_add_i32(&r->params, range->is_prefix);
+    pg_add_i64(&r->params, (int64_t)f->limit + 1);
+}
+
+enum err reader_postgres_audit(struct reader *base, const struct audit_filter *f, struct arena *a,
+                               struct audit_page *ret, struct error *e)
+{
+    static const struct pg_statement rows = {
+        "read_audit",
+        "SELECT 0" AUDIT_COLUMNS(SQL_NAME) " FROM audit WHERE id < $1 AND id >= $2 AND ($3 = 0 OR tenant_id = $3) "
+                                           "AND ($4 = '' OR actor = $4) AND ($5 = '' OR object = $5) AND ($6 = '' OR "
+                                           "action = $6 OR ($7 = 1 AND left(action, length($6)) = $6)) "
+                                           "ORDER BY id DESC LIMIT $8"
+    };
+    struct pg_reader *r = pg_reader_self(base);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    struct audit_range range = audit_range_of(f);
+    struct audit_page page = { 0 };
+    e = pg_reader_error(base, e);
+    if (reader_postgres_audit_scanned(r, &range, &page.more, e))
+        return e->code;
+    reader_postgres_add_audit(r, f, &range);
+    if (pg_reader_run(r, false, &rows, &got, e))
+        return e->code;
+    bool over = (size_t)got.rows > f->limit;
+    page.n = over ? f->limit : (size_t)got.rows;
+    page.v = arena_array(a, struct audit, page.n);
+    if (!page.v)
+        return reader_no_room(e);
+    for (size_t i = 0; i < page.n; i++)
+        if (pg_row_read(r->last_conn, &r->lanes, &got, (int)i, 1, &table_audit, a, &page.v[i], e))
+            return e->code;
+    page.more = page.more || over;
+    page.next_before = over ? page.v[page.n - 1].id : range.lowest;
+    *ret = page;
+    return ERR_OK;
+}
+
+enum err reader_postgres_sealed(struct reader *base, bool *ret, struct error *e)
+{
+    static const struct pg_statement sealed = { "read_sealed",
+                                                "SELECT 1 FROM tasks WHERE target_config LIKE '%\"enc:1:%' LIMIT 1" };
+    struct pg_reader *r = pg_reader_self(base);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    e = pg_reader_error(base, e);
+    (void)pg_reader_params(r);
+    if (pg_reader_run(r, false, &sealed, &got, e))
+        return e->code;
+    *ret = got.rows > 0;
+    return ERR_OK;
+}

@@ -214,7 +214,7 @@ static enum err pg_run_ops(struct store_postgres *s, struct op *const *ops, size
         }
         i += done;
     }
-    if (pg_send_tallies(s, e) || pg_send_ended(s, e) || pg_send_claims(s, e))
+    if (pg_send_tallies(s, e) || pg_send_ended(s, e) || pg_send_audit(s, ops, n, e) || pg_send_claims(s, e))
         return e->code;
     commit_stall_wait();
     s->committing = true;
@@ -454,6 +454,7 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
     cleanup_with(store_postgres_freep) struct store_postgres *s = xnew(*s);
     uint64_t seed;
     crypto_random(&seed, sizeof seed);
+    crypto_random(&s->strand, sizeof s->strand);
     s->base.ops = &ops;
     store_postgres_copy_setup(s, setup);
     prng_init(&s->random, seed);

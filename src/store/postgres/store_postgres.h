@@ -40,6 +40,11 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
  * this database was begun and not completed. */
 enum err store_postgres_join(const char *url, struct clock *clock, void *pepper, size_t n, struct error *e) must_use;
 
+/* The fingerprint of the key that encrypts secrets in this database, n bytes. If it has none, `print` becomes it,
+ * unless that is NULL. *ret_found: false: it has none. */
+enum err store_postgres_key_print(const char *url, struct clock *clock, const void *print, void *ret, size_t n,
+                                  bool *ret_found, struct error *e) must_use;
+
 /* Whether the operator chose an sslmode that does not check who the server is, for a host that is not this machine. */
 bool store_postgres_is_unverified(const char *url);
 

@@ -251,8 +251,8 @@ enum err backup_copy_to(const char *source, const char *part, const struct backu
 /* A user who may replace files must not name one that the server needs. */
 static enum err backup_check_path(const struct backup_request *r, struct error *e)
 {
-    static const char *const names[] = { "belfry.db",   "belfry.db-wal", "belfry.db-shm",
-                                         "belfry.lock", "pepper",        "admin.key" };
+    static const char *const names[] = { "belfry.db", "belfry.db-wal", "belfry.db-shm", "belfry.lock",
+                                         "pepper",    "admin.key",     "secrets.key" };
     struct stat named, own;
     if (stat(r->path, &named))
         return ERR_OK;
@@ -271,8 +271,8 @@ static enum err backup_make(const struct backup_request *r, const char *source, 
                             struct store_sqlite_facts *ret, struct error *e)
 {
     if (backup_make_part(part, e) || backup_copy_to(source, part, r->progress, e) ||
-        (!r->without_secrets && secrets_pack(r->directory, part, e)) || backup_sync_path(part, O_RDONLY, e) ||
-        store_sqlite_verify(part, r->progress, ret, e))
+        (!r->without_secrets && secrets_pack(r->directory, part, r->with_keys, e)) ||
+        backup_sync_path(part, O_RDONLY, e) || store_sqlite_verify(part, r->progress, ret, e))
         return e->code;
     return backup_rename(part, r->path, r->replace, e);
 }

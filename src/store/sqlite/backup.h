@@ -34,6 +34,7 @@ struct backup_request {
     const char *directory;
     const char *path;
     bool replace;                           /* replaces an existing file; false: an existing file is ERR_CONFLICT */
+    bool with_keys;                         /* the key file, too: who has the copy can decrypt its secrets */
     bool without_secrets;                   /* for a copy that others may get; after its restore API keys do not work */
     const struct backup_progress *progress; /* NULL: none */
 };

@@ -17,10 +17,10 @@ enum err backup_copy_to(const char *source, const char *part, const struct backu
                         struct error *e) must_use;
 
 /* Secret files of a data directory that a copy holds; each may be missing. */
-enum { SECRET_COUNT = 2, SECRET_MAX = 4096 };
+enum { SECRET_COUNT = 3, SECRET_MAX = 8192 };
 extern const char *const secret_names[SECRET_COUNT];
 
 /* Copies the secret files of the directory into the copy. */
-enum err secrets_pack(const char *directory, const char *part, struct error *e) must_use;
+enum err secrets_pack(const char *directory, const char *part, bool with_keys, struct error *e) must_use;
 /* Writes the secret files of the copy into the directory as NAME.next, synced, and removes them from the copy. */
 enum err secrets_unpack(const char *part, const char *directory, struct error *e) must_use;

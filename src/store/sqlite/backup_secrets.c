@@ -8,7 +8,7 @@
 
 #include "store/sqlite/backup_internal.h"
 
-const char *const secret_names[SECRET_COUNT] = { "pepper", "admin.key" };
+const char *const secret_names[SECRET_COUNT] = { "pepper", "admin.key", "secrets.key" };
 
 static const char make_sql[] = "CREATE TABLE carried (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID";
 static const char add_sql[] = "INSERT INTO carried VALUES (?, ?)";
@@ -63,7 +63,7 @@ static enum err secrets_add(struct conn *c, const char *directory, const char *n
     return rc;
 }
 
-enum err secrets_pack(const char *directory, const char *part, struct error *e)
+enum err secrets_pack(const char *directory, const char *part, bool with_keys, struct error *e)
 {
     struct conn c = { 0 };
     enum err rc = backup_open_part(part, &c, e);
@@ -71,7 +71,8 @@ enum err secrets_pack(const char *directory, const char *part, struct error *e)
         rc = conn_exec(&c, "DROP TABLE IF EXISTS carried", e);
     if (!rc)
         rc = conn_exec(&c, make_sql, e);
-    for (size_t i = 0; !rc && i < SECRET_COUNT; i++)
+    size_t count = with_keys ? SECRET_COUNT : SECRET_COUNT - 1; /* the key file is the last */
+    for (size_t i = 0; !rc && i < count; i++)
         rc = secrets_add(&c, directory, secret_names[i], e);
     conn_release(&c);
     return rc;

@@ -203,7 +203,9 @@ struct store_sqlite {
     size_t scratch_cap;
     struct ended ended;
     int64_t fence_floor; /* fences.c */
-    bool can_shrink;     /* the file has incremental auto_vacuum, so it can shrink */
+    struct uuid strand;  /* audit.c, like the next */
+    int64_t audit_seq;
+    bool can_shrink; /* the file has incremental auto_vacuum, so it can shrink */
     struct slots slots;
     struct joins joins;
     struct map slot_counts; /* slot key → number of holders, cached during a transaction (slots.c) */
@@ -393,6 +395,11 @@ enum writer_statement {
     ST_PURGE_SHARES,
     ST_PURGE_NODES,
     ST_PURGE_WORKERS,
+    ST_AUDIT_INSERT,
+    ST_AUDIT_OLDEST,
+    ST_AUDIT_PURGE_BEGIN,
+    ST_AUDIT_PURGE,
+    ST_AUDIT_PURGE_END,
     ST_VACUUM,
     ST_WRITER_COUNT
 };
@@ -461,6 +468,16 @@ enum err sqlite_idempotency_delete(struct store_sqlite *s, int64_t rowid, struct
 void sqlite_ended_note(struct store_sqlite *s, int64_t rid, enum task_state state, int64_t completed_ms);
 /* Writes the entries of operations that succeeded so far. */
 enum err sqlite_ended_write(struct store_sqlite *s, struct error *e) must_use;
+
+/* ---- audit rows (audit.c) ---- */
+
+/* Writes the rows of the operations that succeeded. */
+enum err sqlite_audit_write(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e) must_use;
+enum err sqlite_audit_purge(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *count,
+                            struct error *e) must_use;
+enum err reader_sqlite_sealed(struct reader *base, bool *ret, struct error *e);
+enum err reader_sqlite_audit(struct reader *base, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
+                             struct error *e);
 
 /* ---- tasks that are due in days (far_due.c); the conditions must match its indexes ---- */
 
@@ -598,6 +615,9 @@ enum reader_statement {
     RD_LEASE,
     RD_WORKERS,
     RD_BREAKERS,
+    RD_SEALED,
+    RD_AUDIT,
+    RD_AUDIT_SCANNED,
     RD_UNSTARTED,
     RD_LIST_RUNS,
     RD_DEFINITION,

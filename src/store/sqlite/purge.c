@@ -318,7 +318,8 @@ enum err sqlite_purge(struct store_sqlite *s, struct op *base)
     if (sqlite_purge_tasks(s, op, &n, e) ||
         sqlite_purge_oldest(s, ST_PURGE_EXECUTIONS, op->executions_before_ms * 1000, op->max - n, &n, e) ||
         sqlite_purge_definitions(s, op->now_ms, op->max - n, &n, e) || sqlite_purge_cluster(s, op, &n, e) ||
-        sqlite_purge_vacuum(s, &shrunk, e) || sqlite_far_purge(s, op->now_ms, op->max, &far, e))
+        sqlite_audit_purge(s, op->audit_before_ms, op->max - n, &n, e) || sqlite_purge_vacuum(s, &shrunk, e) ||
+        sqlite_far_purge(s, op->now_ms, op->max, &far, e))
         return e->code;
     op->ret_purged = n;
     op->ret_more = n == op->max || shrunk || far;

@@ -77,6 +77,12 @@ static const char *const reader_sql[] = {
                  "FROM task_leases AS l CROSS JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING
                  " AND t.fence = l.fence WHERE l.task_id = ?1 AND l.tenant_id = ?2",
     [RD_WORKERS] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+    [RD_SEALED] = "SELECT 1 FROM tasks WHERE target_config LIKE '%\"enc:1:%' LIMIT 1",
+    [RD_AUDIT] = "SELECT 0" AUDIT_COLUMNS(
+        SQL_NAME) " FROM audit WHERE id < ?1 AND id >= ?2 AND (?3 = 0 OR tenant_id = ?3) "
+                  "AND (?4 = '' OR actor = ?4) AND (?5 = '' OR object = ?5) AND (?6 = '' OR action = ?6 "
+                  "OR (?7 AND substr(action, 1, length(?6)) = ?6)) ORDER BY id DESC LIMIT ?8",
+    [RD_AUDIT_SCANNED] = "SELECT id FROM audit WHERE id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3",
     [RD_BREAKERS] = "SELECT 0" BREAKER_COLUMNS(
         SQL_NAME) " FROM breakers WHERE id < ?1 AND (?2 < 0 OR tenant_id = ?2) "
                   "AND (?3 IS NULL OR ?3 = '' OR host = ?3) AND (?4 = 0 OR (host = '*') = (?4 = 2)) "
@@ -587,6 +593,8 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .unstarted = reader_sqlite_unstarted,
                                            .workers = reader_sqlite_workers,
                                            .breakers = reader_sqlite_breakers,
+                                           .audit = reader_sqlite_audit,
+                                           .sealed = reader_sqlite_sealed,
                                            .definition = reader_sqlite_definition,
                                            .workflow = reader_sqlite_workflow,
                                            .workflows = reader_sqlite_workflows,

@@ -308,3 +308,12 @@ enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_fi
         *ret = page;
     return rc;
 }
+
+enum err reader_sqlite_sealed(struct reader *base, bool *ret, struct error *e)
+{
+    struct conn *c = &reader_sqlite_of(base)->conn;
+    sqlite3_stmt *st = c->stmts[RD_SEALED];
+    enum err rc = conn_step(c, st, ret, e);
+    sqlite3_reset(st);
+    return rc;
+}

@@ -87,7 +87,8 @@ static enum err restore_keep_file(const char *directory, const char *folder, con
 static enum err restore_keep_existing(const struct restore_request *r, char ret_kept[RESTORE_KEPT_TEXT],
                                       struct error *e)
 {
-    static const char *const names[] = { "belfry.db", "belfry.db-wal", "pepper", "admin.key", DIRECTORY_COPY_MARK };
+    static const char *const names[] = { "belfry.db", "belfry.db-wal", "pepper",
+                                         "admin.key", "secrets.key",   DIRECTORY_COPY_MARK };
     char kept[RESTORE_KEPT_TEXT];
     if (!restore_file_exists(r->directory, "belfry.db", false))
         return ERR_OK;
@@ -109,7 +110,9 @@ static enum err restore_keep_existing(const struct restore_request *r, char ret_
 static enum err restore_remove_secrets(const char *directory, struct error *e)
 {
     enum err rc = restore_remove_file(directory, "pepper.next", e);
-    return rc ? rc : restore_remove_file(directory, "admin.key.next", e);
+    if (!rc)
+        rc = restore_remove_file(directory, "admin.key.next", e);
+    return rc ? rc : restore_remove_file(directory, "secrets.key.next", e);
 }
 
 /* The next start finds that the store is not where it was noted, and raises the fences (fences.c). A backup of an older

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "port/crypto.h"
 #include "store/common/commit_stall.h"
 #include "store/sqlite/internal.h"
 
@@ -373,6 +374,13 @@ static const char *const writer_sql[] = {
     [ST_PURGE_NODES] = "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE dead AND dead_ms < ?1 "
                        "AND id NOT IN (SELECT node FROM claims) LIMIT ?2)",
     [ST_PURGE_WORKERS] = "DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE seen_ms < ?1 LIMIT ?2)",
+    /* audit rows: audit.c */
+    [ST_AUDIT_INSERT] = "INSERT INTO audit (id" AUDIT_COLUMNS_REST(SQL_NAME) ") VALUES (?" AUDIT_COLUMNS_REST(
+        SQL_MARK) ") ON CONFLICT (id) DO NOTHING",
+    [ST_AUDIT_OLDEST] = "SELECT 1 FROM audit WHERE id < ?",
+    [ST_AUDIT_PURGE_BEGIN] = "INSERT INTO audit_purge (running) VALUES (1)",
+    [ST_AUDIT_PURGE] = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE id < ?1 ORDER BY id LIMIT ?2)",
+    [ST_AUDIT_PURGE_END] = "DELETE FROM audit_purge",
     [ST_VACUUM] = "PRAGMA incremental_vacuum(128)",
 };
 static_assert(array_count(writer_sql) == ST_WRITER_COUNT, "a statement without a text");
@@ -520,7 +528,7 @@ static enum err sqlite_run_all(struct store_sqlite *s, struct op *const *ops, si
             s->ended.kept = s->ended.n;
         }
     }
-    if (sqlite_write_tallies(s, e) || sqlite_ended_write(s, e))
+    if (sqlite_write_tallies(s, e) || sqlite_ended_write(s, e) || sqlite_audit_write(s, ops, n, e))
         return e->code;
     commit_stall_wait();
     return conn_run(&s->conn, writer_stmt(s, ST_COMMIT), e);
@@ -591,6 +599,7 @@ enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct stor
     sqlite_slots_init(s);
     sqlite_joins_init(s);
     arena_init(&s->arena, 1 << 20);
+    crypto_random(&s->strand, sizeof s->strand);
     if (directory_lock(directory, &s->directory, e))
         return e->code;
     if (conn_open(&s->conn, s->directory.path, CONN_WRITER, e) ||

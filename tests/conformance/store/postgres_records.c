@@ -362,6 +362,25 @@ static void nobody_joins_before_a_copy_is_done(void **state)
     assert_ok(j.rc, &j.e);
 }
 
+static void nobody_changes_audit_rows(void **state) /* audit 5 */
+{
+    struct world *w = *state;
+    static const char *const refused[] = { "UPDATE audit SET seq = 7", "DELETE FROM audit", "TRUNCATE audit" };
+    struct audit row = { .id = uuid_next(&w->ids, NOW), .tenant = TENANT, .at_ms = NOW, .action = S("POST /v1/tasks") };
+    struct op_insert op = { .op = { .kind = OP_INSERT, .audit = &row } };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    for (size_t i = 0; i < array_count(refused); i++) {
+        char sql[256];
+        snprintf(sql, sizeof sql,
+                 "DO $$ BEGIN EXECUTE '%s'; EXCEPTION WHEN raise_exception THEN CREATE TABLE refused_%zu (); END $$",
+                 refused[i], i);
+        postgres_run(url, sql);
+    }
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM pg_class WHERE relname LIKE 'refused_%'"), 3);
+    postgres_run(url, "DROP TABLE refused_0, refused_1, refused_2");
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM audit WHERE seq <> 7"), 1);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -379,6 +398,7 @@ int main(void)
         store_test(a_history_begins_a_little_before_its_task),
         store_test(nodes_that_join_at_once_share_one_pepper),
         store_test(nobody_joins_before_a_copy_is_done),
+        store_test(nobody_changes_audit_rows),
     };
     adapter_under_test = &here;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,8 @@ static void model_init(struct model *m, uint64_t seed, struct reader *reader)
     prng_init(&m->random, seed);
     m->gated_percent = 15 + below(m, 30);
     uuid_gen_init(&m->ids, seed);
+    uuid_gen_init(&m->audit_ids, seed);
+    prng_init(&m->audit_random, seed);
     arena_init(&m->arena, 1 << 28);
     for (size_t i = 0; i < NODES; i++)
         m->nodes[i] = uuid_next(&m->ids, NOW);

@@ -103,9 +103,10 @@ struct opening {
 
 struct model {
     struct prng random;
-    struct uuid_gen ids;
-    struct reader *reader; /* of the first store */
-    struct arena arena;    /* arguments of the batch being made, and what was looked at for it */
+    struct uuid_gen ids, audit_ids;
+    struct prng audit_random; /* of its own: whether operations leave audit rows changes nothing else */
+    struct reader *reader;    /* of the first store */
+    struct arena arena;       /* arguments of the batch being made, and what was looked at for it */
     int64_t now_ms;
     struct uuid nodes[NODES];    /* some beat, some are dead, some were never heard of */
     int64_t beats[NODES];        /* as they were told last */
@@ -161,6 +162,7 @@ void model_make_retake(struct model *m, union any_op *ret);
 void model_make_keep(struct model *m, union any_op *ret);
 void model_make_leases_over(struct model *m, union any_op *ret);
 void model_make_worker(struct model *m, union any_op *ret);
+const struct audit *model_audit(struct model *m); /* NULL: none */
 void model_make_breakers(struct model *m, union any_op *ret);
 void model_twin_fleet(struct model *m, union any_op *twin); /* gives it places of its own for results */
 void model_count_fleet(struct tally *t, const union any_op *op);

@@ -562,6 +562,7 @@ void model_make(struct model *m, union any_op *ret)
     while (at >= rows[i].weight)
         at -= rows[i++].weight;
     rows[i].make(m, ret);
+    ret->op.audit = model_audit(m);
 }
 
 struct task_filter model_filter(struct model *m)

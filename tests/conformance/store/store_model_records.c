@@ -21,6 +21,11 @@ static enum catalog_kind some_kind(struct model *m)
 
 /* ---- making ---- */
 
+static size_t audit_below(struct model *m, size_t n)
+{
+    return prng_below(&m->audit_random, n);
+}
+
 void model_dedupe(struct model *m, struct task *t)
 {
     if (!chance(m, 25))
@@ -82,11 +87,57 @@ void model_make_forget(struct model *m, union any_op *op)
                                     .executions_before_ms = LIMIT,
                                     .jobs_before_ms = LIMIT,
                                     .workers_before_ms = LIMIT,
+                                    .audit_before_ms = m->now_ms - (int64_t)audit_below(m, 100),
                                     .max = 1000 };
 #undef LIMIT
 }
 
+const struct audit *model_audit(struct model *m)
+{
+    static const char *const actions[] = { "POST /v1/tasks", "POST /v1/tasks/{id}/cancel", "DELETE /v1/tasks/{id}" };
+    if (audit_below(m, 5))
+        return NULL;
+    struct audit *row = arena_new(&m->arena, struct audit);
+    bool twice = audit_below(m, 10) == 0;
+    *row = (struct audit){ .id = twice ? uuid_derived(m->now_ms, S("twice")) : uuid_next(&m->audit_ids, m->now_ms),
+                           .tenant = (int32_t)audit_below(m, OTHER_TENANT + 1),
+                           .actor = str_from(names[audit_below(m, array_count(names))]),
+                           .action = str_from(actions[audit_below(m, array_count(actions))]),
+                           .kind = S("task"),
+                           .object = str_from(names[audit_below(m, array_count(names))]),
+                           .digest = { (uint8_t)audit_below(m, 256) },
+                           .count = (int64_t)audit_below(m, 3) };
+    row->at_ms = uuid_time_ms(row->id);
+    return row;
+}
+
 /* ---- comparing ---- */
+
+static bool same_audit(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
+{
+    struct audit_filter f = { .tenant = (int32_t)audit_below(m, OTHER_TENANT + 1), .limit = 1 + audit_below(m, 20) };
+    if (audit_below(m, 3) == 0)
+        f.actor = str_from(names[audit_below(m, array_count(names))]);
+    if (audit_below(m, 3) == 0)
+        f.action = S("POST /v1/tasks*");
+    if (audit_below(m, 3) == 0)
+        f.from_ms = m->now_ms - (int64_t)audit_below(m, 100);
+    if (audit_below(m, 3) == 0)
+        f.to_ms = m->now_ms - (int64_t)audit_below(m, 100);
+    struct audit_page p = { 0 }, q = { 0 };
+    if (reader_audit(a, &f, &m->arena, &p, NULL) || reader_audit(b, &f, &m->arena, &q, NULL))
+        return differ("audit rows failed");
+    if (p.n != q.n || p.more != q.more || (p.more && !uuid_eq(p.next_before, q.next_before)))
+        return differ("%zu and %zu audit rows", p.n, q.n);
+    for (size_t i = 0; i < p.n; i++) {
+        const struct audit *x = &p.v[i], *y = &q.v[i];
+        if (!uuid_eq(x->id, y->id) || x->tenant != y->tenant || !str_eq(x->actor, y->actor) ||
+            !str_eq(x->action, y->action) || !str_eq(x->object, y->object) || x->digest[0] != y->digest[0] ||
+            x->count != y->count || !x->seq || !y->seq)
+            return differ("audit row %zu differs", i);
+    }
+    return true;
+}
 
 bool same_catalog_changes(const struct op_catalog *a, const struct op_catalog *b, char why[WHY_MAX])
 {
@@ -197,5 +248,5 @@ static bool same_causes(struct model *m, struct reader *a, struct reader *b, cha
 bool same_other_records(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
 {
     return same_catalog(m, a, b, why) && same_keys(m, a, b, why) && same_holders(m, a, b, why) &&
-           same_causes(m, a, b, why) && same_names(m, a, b, why);
+           same_causes(m, a, b, why) && same_names(m, a, b, why) && same_audit(m, a, b, why);
 }

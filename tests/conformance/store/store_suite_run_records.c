@@ -220,6 +220,22 @@ static void a_name_has_versions(void **state) /* OP_DEFINE 2, 3 */
     assert_int_equal(reader_definition(w->reader, OTHER_TENANT, b.hash, &w->arena, &text, NULL), ERR_NOT_FOUND);
 }
 
+static void a_definition_without_a_name_is_stored_alone(void **state) /* OP_DEFINE 5 */
+{
+    struct world *w = *state;
+    struct definition a = { TENANT, { 7 }, S("{\"a\":7}") };
+    struct op_define op = define_of(&a, ""), again = op;
+    apply(w, &op.op);
+    apply(w, &again.op);
+    assert_int_equal(op.ret_version, 0);
+    struct str text;
+    assert_int_equal(reader_definition(w->reader, TENANT, a.hash, &w->arena, &text, NULL), ERR_OK);
+    assert_true(str_eq(text, a.text));
+    struct workflow_rows all;
+    assert_int_equal(reader_workflows(w->reader, TENANT, S(""), 10, &w->arena, &all, NULL), ERR_OK);
+    assert_int_equal(all.n, 0);
+}
+
 static void a_name_that_was_removed_goes_on_counting(void **state) /* OP_DEFINE 1, 4 */
 {
     struct world *w = *state;
@@ -387,6 +403,7 @@ static const struct CMUnitTest tests[] = {
     store_test(steps_are_listed_with_their_run_only),
     store_test(steps_are_read_by_place),
     store_test(a_name_has_versions),
+    store_test(a_definition_without_a_name_is_stored_alone),
     store_test(a_name_that_was_removed_goes_on_counting),
     store_test(definitions_that_nothing_names_are_purged_a_day_later),
     store_test(a_run_is_purged_with_its_steps),

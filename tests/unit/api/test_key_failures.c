@@ -44,12 +44,12 @@ static void an_address_may_fail_ten_times_a_second(void **state)
     (void)state;
     union peer one = peer_of(0x7f000001), other = peer_of(0x7f000002);
     for (int i = 0; i < 10; i++)
-        assert_false(key_failures_add(&failures, &one, KEY_FAILURE_REFUSED));
-    assert_true(key_failures_add(&failures, &one, KEY_FAILURE_REFUSED));
-    assert_false(key_failures_add(&failures, &other, KEY_FAILURE_REFUSED));
+        assert_false(key_failures_add(&failures, &one, KEY_FAILURE_REFUSED).limited);
+    assert_true(key_failures_add(&failures, &one, KEY_FAILURE_REFUSED).limited);
+    assert_false(key_failures_add(&failures, &other, KEY_FAILURE_REFUSED).limited);
     now_ns += 100 * 1000000; /* one more */
-    assert_false(key_failures_add(&failures, &one, KEY_FAILURE_REFUSED));
-    assert_true(key_failures_add(&failures, &one, KEY_FAILURE_REFUSED));
+    assert_false(key_failures_add(&failures, &one, KEY_FAILURE_REFUSED).limited);
+    assert_true(key_failures_add(&failures, &one, KEY_FAILURE_REFUSED).limited);
     assert_int_equal(metric_count_labelled(metrics, METRIC_KEY_FAILURES, KEY_FAILURE_REFUSED), 12);
     assert_int_equal(metric_count_labelled(metrics, METRIC_KEY_FAILURES, KEY_FAILURE_LIMITED), 2);
 }
@@ -59,11 +59,11 @@ static void what_is_no_key_is_counted_only(void **state)
     (void)state;
     union peer one = peer_of(0x7f000001);
     for (int i = 0; i < 100; i++)
-        assert_false(key_failures_add(&failures, &one, KEY_FAILURE_MISSING));
+        assert_false(key_failures_add(&failures, &one, KEY_FAILURE_MISSING).limited);
     assert_int_equal(failures.addresses.n, 0);
     for (int i = 0; i < 100; i++)
-        assert_false(key_failures_add(&failures, &one, KEY_FAILURE_MALFORMED));
-    assert_false(key_failures_add(&failures, &one, KEY_FAILURE_REFUSED));
+        assert_false(key_failures_add(&failures, &one, KEY_FAILURE_MALFORMED).limited);
+    assert_false(key_failures_add(&failures, &one, KEY_FAILURE_REFUSED).limited);
     assert_int_equal(metric_count_labelled(metrics, METRIC_KEY_FAILURES, KEY_FAILURE_MALFORMED), 100);
     assert_int_equal(metric_count_labelled(metrics, METRIC_KEY_FAILURES, KEY_FAILURE_MISSING), 100);
 }
@@ -78,8 +78,8 @@ static void many_addresses_take_a_fixed_amount_of_memory(void **state)
         key_failures_add(&failures, &busy, KEY_FAILURE_REFUSED);
     }
     assert_int_equal(failures.addresses.n, KEY_FAILURES_ADDRESSES);
-    assert_true(
-        key_failures_add(&failures, &busy, KEY_FAILURE_REFUSED)); /* it fails all the time, so it is not forgotten */
+    assert_true(key_failures_add(&failures, &busy, KEY_FAILURE_REFUSED)
+                    .limited); /* it fails all the time, so it is not forgotten */
 }
 
 int main(void)

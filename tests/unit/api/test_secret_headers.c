@@ -55,7 +55,7 @@ static void names_decide(void **state)
 static enum err keep(const struct task *current, const char *config, struct arena *a, struct str *ret, struct error *e)
 {
     *e = (struct error){ 0 };
-    return secret_headers_keep(current, TARGET_HTTP, str_from(config), a, ret, e);
+    return secret_headers_keep(current, TARGET_HTTP, str_from(config), &(struct secret_sealer){ 0 }, a, ret, e);
 }
 
 static void what_comes_back_hidden_is_kept(void **state)
@@ -101,6 +101,84 @@ static void what_nobody_knows_or_another_host_would_get_is_refused(void **state)
     arena_release(&a);
 }
 
+/* The value of a header as the runner reads it. */
+static void assert_header(const struct secrets *s, const struct task *t, const char *name, const char *value)
+{
+    struct arena a;
+    struct webhook w;
+    struct error e = { 0 };
+    arena_init(&a, 1 << 16);
+    assert_ok(webhook_read(t, &a, &w, &e), &e);
+    assert_ok(secret_headers_open(s, t, &w, &a, &e), &e);
+    for (size_t i = 0; i < w.header_count; i++)
+        if (str_eq_nocase(w.headers[i].name, str_from(name))) {
+            assert_str(w.headers[i].value, value);
+            arena_release(&a);
+            return;
+        }
+    fail_msg("no header %s", name);
+}
+
+static void with_keys_secrets_are_stored_encrypted(void **state)
+{
+    (void)state;
+    struct secrets s = { .keys = { { "aaaaaaaa", { 1 } } }, .n = 1 };
+    struct secret_sealer here = { &s, 7, { { 1 } } }, there = { &s, 7, { { 2 } } };
+    struct arena a;
+    struct str is, moved, kept;
+    struct error e = { 0 };
+    arena_init(&a, 1 << 18);
+    const char *config =
+        "{\"url\":\"https://a.example/x\",\"headers\":{\"\\u0041uthorization\":\"Bearer \\\"s3cret\",\"X-T\\u0065am\":\"a\","
+        "\"api-key\":\"enc:1:mine\"}}";
+    assert_ok(secret_headers_keep(NULL, TARGET_HTTP, str_from(config), &here, &a, &is, &e), &e);
+    assert_null(memmem(is.p, is.n, "s3cret", 6));
+    assert_null(memmem(is.p, is.n, "mine", 4));
+    struct task t = { .id = here.row, .tenant = 7, .target = TARGET_HTTP, .target_config = is };
+    assert_header(&s, &t, "Authorization", "Bearer \"s3cret");
+    assert_header(&s, &t, "X-Team", "a");
+    assert_header(&s, &t, "api-key", "enc:1:mine"); /* what a user calls so is a secret like any other */
+    struct task occurrence = {
+        .id = there.row, .kind = TASK_OCCURRENCE, .parent = here.row, .tenant = 7, .target_config = is
+    };
+    assert_header(&s, &occurrence, "Authorization", "Bearer \"s3cret");
+    assert_ok(secret_headers_keep(&t, TARGET_HTTP,
+                                  S("{\"url\":\"https://a.example/y\",\"headers\":{\"api-key\":\"***\"}}"), &here, &a,
+                                  &kept, &e),
+              &e);
+    struct task edited = { .id = here.row, .tenant = 7, .target = TARGET_HTTP, .target_config = kept };
+    assert_header(&s, &edited, "api-key", "enc:1:mine");
+    assert_ok(secret_headers_move(&there, here.row, is, &a, &moved, &e), &e);
+    struct task holder = { .id = there.row, .tenant = 7, .target = TARGET_HTTP, .target_config = moved };
+    assert_header(&s, &holder, "Authorization", "Bearer \"s3cret");
+    holder.target_config = is; /* copied by somebody who can write to the store */
+    struct webhook w;
+    assert_ok(webhook_read(&holder, &a, &w, &e), &e);
+    assert_int_equal(secret_headers_open(&s, &holder, &w, &a, &e), ERR_INVALID);
+    arena_release(&a);
+}
+
+static void a_value_from_before_the_keys_is_encrypted_by_the_next_edit(void **state)
+{
+    (void)state;
+    struct secrets s = { .keys = { { "aaaaaaaa", { 1 } } }, .n = 1 };
+    struct secret_sealer sealer = { &s, 7, { { 1 } } };
+    struct arena a;
+    struct str is;
+    struct error e = { 0 };
+    struct task t = { .id = sealer.row, .tenant = 7, .target = TARGET_HTTP, .target_config = str_from(stored) };
+    arena_init(&a, 1 << 16);
+    assert_header(&s, &t, "Authorization", "Bearer s3cret");
+    assert_ok(secret_headers_keep(&t, TARGET_HTTP,
+                                  S("{\"url\":\"https://a.example/y\",\"headers\":{\"Authorization\":\"***\"}}"),
+                                  &sealer, &a, &is, &e),
+              &e);
+    assert_null(memmem(is.p, is.n, "s3cret", 6));
+    t.target_config = is;
+    assert_header(&s, &t, "Authorization", "Bearer s3cret");
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +186,8 @@ int main(void)
         cmocka_unit_test(names_decide),
         cmocka_unit_test(what_comes_back_hidden_is_kept),
         cmocka_unit_test(what_nobody_knows_or_another_host_would_get_is_refused),
+        cmocka_unit_test(with_keys_secrets_are_stored_encrypted),
+        cmocka_unit_test(a_value_from_before_the_keys_is_encrypted_by_the_next_edit),
     };
     return cmocka_run_group_tests_name("secret_headers", tests, NULL, NULL);
 }

@@ -131,11 +131,24 @@ static void what_is_sealed_is_read_by_its_key_and_bound_only(void **state)
     assert_true(crypto_unseal(key, S(""), (struct str){ sealed, SEAL_EXTRA }, out));
 }
 
+static void hkdf_gives_known_answers(void **state) /* RFC 5869, A.1 and A.3: the first 32 bytes */
+{
+    (void)state;
+    cleanup_with(free_charp) char *secret = repeat(0x0b, 22);
+    uint8_t out[SHA256_SIZE];
+    crypto_hkdf_sha256((struct str){ secret, 22 }, S("\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c"),
+                       S("\xf0\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8\xf9"), out);
+    assert_hex(out, sizeof out, "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf");
+    crypto_hkdf_sha256((struct str){ secret, 22 }, (struct str){ NULL, 0 }, (struct str){ NULL, 0 }, out);
+    assert_hex(out, sizeof out, "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sha256_gives_known_answers),
         cmocka_unit_test(hmac_gives_known_answers),
+        cmocka_unit_test(hkdf_gives_known_answers),
         cmocka_unit_test(random_bytes_fill_all_and_differ),
         cmocka_unit_test(equal_looks_at_every_byte),
         cmocka_unit_test(what_is_sealed_is_read_by_its_key_and_bound_only),

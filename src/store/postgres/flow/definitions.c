@@ -88,7 +88,11 @@ enum err postgres_define(struct store_postgres *s, struct op *base)
     struct error *e = &base->error;
     cleanup_with(pg_result_release) struct pg_result latest = { 0 };
     op->ret_changed = false;
-    if (pg_idempotency_put(s, op->idempotency, e) || pg_define_lock(s, op, e))
+    if (pg_idempotency_put(s, op->idempotency, e))
+        return e->code;
+    if (!op->name.n)
+        return pg_definition_put(s, op->definition, op->now_ms, e);
+    if (pg_define_lock(s, op, e))
         return e->code;
     if (op->remove)
         return pg_define_remove(s, op, e);

@@ -75,7 +75,11 @@ enum err sqlite_define(struct store_sqlite *s, struct op *base)
     struct workflow_row latest;
     int64_t record = 0;
     bool removed;
-    if (sqlite_idempotency_put(s, op->idempotency, &record, e) || sqlite_define_latest(s, op, &latest, &removed, e))
+    if (sqlite_idempotency_put(s, op->idempotency, &record, e))
+        return e->code;
+    if (!op->name.n)
+        return sqlite_definition_put(s, op->definition, op->now_ms, e);
+    if (sqlite_define_latest(s, op, &latest, &removed, e))
         return e->code;
     return op->remove ? sqlite_define_remove(s, op, &latest, removed, e)
                       : sqlite_define_put(s, op, &latest, removed, e);

@@ -6,7 +6,7 @@
 #include "base/json/jsonw.h"
 #include "base/rfc3339.h"
 #include "cli/command/commands.h"
-#include "cli/command/next_calendar.h"
+#include "cli/command/next/calendar.h"
 #include "cli/table.h"
 #include "cli/when.h"
 #include "core/time/recurrence.h"

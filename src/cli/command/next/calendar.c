@@ -1,4 +1,4 @@
-#include "cli/command/next_calendar.h"
+#include "cli/command/next/calendar.h"
 
 #include "base/json/json.h"
 #include "platform/file.h"

@@ -1,5 +1,5 @@
 #pragma once
-/* cli/command/next_calendar.h - the business calendar of `belfry next`, read from a file: without a server there is no
+/* cli/command/next/calendar.h - the business calendar of `belfry next`, read from a file: without a server there is no
  * catalog that would have it. One thread. */
 #include "cli/cli.h"
 #include "core/time/recurrence.h"

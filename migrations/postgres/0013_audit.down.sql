@@ -1,0 +1,2 @@
+DROP TABLE audit;
+DROP FUNCTION belfry_audit_refuse();

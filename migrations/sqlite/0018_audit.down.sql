@@ -1,0 +1,4 @@
+DROP TRIGGER audit_delete;
+DROP TRIGGER audit_update;
+DROP TABLE audit_purge;
+DROP TABLE audit;

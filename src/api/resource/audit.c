@@ -1,0 +1,92 @@
+/* GET /v1/audit. An admin key of the tenant `default` sees the rows of all tenants, every other key those of its own
+ * tenant. */
+#include "api/resource/change.h"
+#include "api/resource/tenants.h"
+#include "api/server/internal.h"
+#include "api/server/query.h"
+
+struct audit_query {
+    int64_t limit, from_ms, to_ms;
+    struct str cursor, tenant, key, action, object;
+};
+
+static void audit_write(struct request *q, struct jw *w, const struct audit *row)
+{
+    static const char *const outcomes[] = { [AUDIT_DONE] = "DONE", [AUDIT_REFUSED] = "REFUSED" };
+    const struct catalog_cache *catalog = q->server->setup.catalog;
+    struct tenant_rules tenant;
+    char digest[2 * sizeof row->digest + 1];
+    for (size_t i = 0; i < sizeof row->digest; i++)
+        snprintf(digest + 2 * i, 3, "%02x", row->digest[i]);
+    jw_object(w);
+    jw_kv_uuid(w, "id", row->id);
+    jw_kv_time(w, "at", row->at_ms);
+    if (catalog && catalog_cache_tenant(catalog, row->tenant, &q->arena, &tenant))
+        jw_kv_str(w, "tenant", tenant.name);
+    if (row->actor.n)
+        jw_kv_str(w, "key", row->actor);
+    if (row->address.n)
+        jw_kv_str(w, "address", row->address);
+    jw_kv_str(w, "action", row->action);
+    if (row->kind.n)
+        jw_kv_str(w, "object_kind", row->kind);
+    if (row->object.n)
+        jw_kv_str(w, "object", row->object);
+    jw_kv_cstr(w, "outcome", outcomes[row->outcome]);
+    jw_kv_i64(w, "count", row->count);
+    jw_kv_cstr(w, "digest", digest);
+    jw_kv_uuid(w, "strand", row->strand);
+    jw_kv_i64(w, "seq", row->seq);
+    jw_object_end(w);
+}
+
+static enum err audit_read_filter(struct request *q, struct reader *r, struct audit_query *p, struct audit_filter *ret,
+                                  struct error *e)
+{
+    static const struct query_field fields[] = {
+        { .name = "limit", .kind = QUERY_I64, .min = 1, .max = LIST_MAX },
+        { .name = "cursor", .kind = QUERY_TEXT, .offset = offsetof(struct audit_query, cursor), .max = SEAL_TEXT_MAX },
+        { .name = "tenant", .kind = QUERY_TEXT, .offset = offsetof(struct audit_query, tenant), .max = ROUTE_NAME_MAX },
+        { .name = "key", .kind = QUERY_TEXT, .offset = offsetof(struct audit_query, key) },
+        { .name = "action", .kind = QUERY_TEXT, .offset = offsetof(struct audit_query, action) },
+        { .name = "object", .kind = QUERY_TEXT, .offset = offsetof(struct audit_query, object) },
+        { .name = "from", .kind = QUERY_TIME, .offset = offsetof(struct audit_query, from_ms) },
+        { .name = "to", .kind = QUERY_TIME, .offset = offsetof(struct audit_query, to_ms) },
+    };
+    struct tenant_rules tenant;
+    struct audit_filter f = { 0 };
+    if (query_read(q->query, fields, array_count(fields), p, &q->arena, e) || seal_open_id(q, p->cursor, &f.before, e))
+        return e->code;
+    if (p->tenant.n && request_tenant(q, r, p->tenant, &tenant, e))
+        return error_field(e, "tenant", "does not exist, or this key may not see it");
+    f.tenant = p->tenant.n ? tenant.number : request_is_operator(q) ? 0 : q->who.tenant;
+    f.actor = p->key;
+    f.action = p->action;
+    f.object = p->object;
+    f.from_ms = p->from_ms;
+    f.to_ms = p->to_ms;
+    f.limit = (size_t)p->limit;
+    *ret = f;
+    return ERR_OK;
+}
+
+enum handled audit_list(struct request *q, struct reader *r)
+{
+    struct audit_query p = { .limit = LIST_DEFAULT };
+    struct audit_filter f;
+    struct audit_page page = { 0 };
+    struct error e = { 0 };
+    if (audit_read_filter(q, r, &p, &f, &e) || reader_audit(r, &f, &q->arena, &page, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, "audit");
+    jw_array(&w);
+    for (size_t i = 0; i < page.n; i++)
+        audit_write(q, &w, &page.v[i]);
+    jw_array_end(&w);
+    pagination_write(
+        q, &w, &(struct pagination){ .more = page.more, .next = page.next_before, .limit = p.limit, .total = -1 });
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}

@@ -1,0 +1,175 @@
+#include "api/server/audit.h"
+
+#include <stdlib.h>
+
+#include "api/server/internal.h"
+#include "base/log.h"
+#include "port/store/operation_table.h"
+
+/* ---- the object ---- */
+
+/* The kind of an object, by the first word of its path behind /v1/. */
+static struct str audit_kind(struct str pattern)
+{
+    static const struct {
+        const char *word, *kind;
+    } rows[] = {
+        { "tasks", "task" },
+        { "recurring-tasks", "task" },
+        { "dlq", "task" },
+        { "workflows", "workflow_run" },
+        { "workflow-definitions", "workflow_definition" },
+        { "queues", "queue" },
+        { "calendars", "calendar" },
+        { "tenants", "tenant" },
+        { "api-keys", "api_key" },
+        { "jobs", "job" },
+        { "breakers", "breaker" },
+    };
+    struct str word = str_sub(pattern, strlen("/v1/"), str_find(pattern, '/', strlen("/v1/")));
+    for (size_t i = 0; i < array_count(rows); i++)
+        if (str_eq(word, str_from(rows[i].word)))
+            return str_from(rows[i].kind);
+    return S("");
+}
+
+/* Of a route without parameters: what its operation makes. */
+static void audit_set_made(struct audit *row, const struct op *op, char text[UUID_TEXT + 1])
+{
+    const struct op_insert *insert = (const struct op_insert *)op;
+    const struct catalog_entry *entry = op->kind == OP_CATALOG ? &((const struct op_catalog *)op)->v[0].entry : NULL;
+    if (op->kind == OP_INSERT) {
+        row->count = (int64_t)insert->count;
+        if (insert->count == 1) {
+            uuid_format(insert->tasks[0].id, text);
+            row->object = (struct str){ text, UUID_TEXT };
+        }
+    } else if (op->kind == OP_PUT) { /* a dedupe key moved a task */
+        uuid_format(((const struct op_put *)op)->task->id, text);
+        row->object = (struct str){ text, UUID_TEXT };
+    } else if (op->kind == OP_KEY_PUT) {
+        row->object = ((const struct op_key_put *)op)->key->id;
+    } else if (entry) {
+        row->object = entry->name;
+        row->kind = entry->kind == CATALOG_JOB ? S("job") : row->kind;
+    }
+}
+
+/* "ID", "NAME", or both as "ID/NAME"; empty: the path has no parameter. */
+static struct str audit_path_object(struct request *q)
+{
+    enum { OBJECT_MAX = UUID_TEXT + 1 + ROUTE_NAME_MAX };
+    bool has_id = !uuid_is_nil(q->id);
+    char *text = has_id || q->name.n ? arena_array(&q->arena, char, OBJECT_MAX + 1) : NULL;
+    if (!text)
+        return S("");
+    size_t n = has_id ? UUID_TEXT : 0;
+    uuid_format(q->id, text);
+    if (has_id && q->name.n)
+        text[n++] = '/';
+    if (q->name.n)
+        memcpy(text + n, q->name.p, q->name.n);
+    return (struct str){ text, n + q->name.n };
+}
+
+/* ---- rows of requests ---- */
+
+static void audit_make(struct request *q, const struct op *op)
+{
+    struct audit *row = &q->audit;
+    char *text = arena_array(&q->arena, char, UUID_TEXT + 1 + PEER_TEXT);
+    *row = (struct audit){ .id = request_new_id(q),
+                           .tenant = q->who.tenant,
+                           .actor = str_from(q->who.key_id),
+                           .action = str_from(q->route->action),
+                           .kind = audit_kind(str_from(q->route->pattern)),
+                           .object = audit_path_object(q),
+                           .count = 1 };
+    row->at_ms = uuid_time_ms(row->id);
+    if (text) {
+        row->address = str_from(peer_address(http_peer(q->exchange), text + UUID_TEXT + 1));
+        if (op && !row->object.n)
+            audit_set_made(row, op, text);
+    }
+    if (q->has_record && !q->query.n) /* else the record's hash covers the query, too */
+        memcpy(row->digest, q->record.payload, sizeof row->digest);
+    else
+        crypto_sha256(buf_str(&q->body), row->digest);
+    q->has_audit = true;
+}
+
+const struct audit *request_audit(struct request *q, const struct op *op)
+{
+    if (!q->exchange || !q->route || !(q->route->flags & ROUTE_WRITES))
+        return NULL;
+    if (!q->has_audit)
+        audit_make(q, op);
+    return &q->audit;
+}
+
+const struct audit *request_audit_of(struct request *q, const struct op *op)
+{
+    bool of_user = op_table[op->kind].idempotency_at != 0;
+    bool only_record = op->kind == OP_INSERT && ((const struct op_insert *)op)->count == 0;
+    return of_user && !only_record ? request_audit(q, op) : NULL;
+}
+
+/* ---- other rows ---- */
+
+struct refused_keys {
+    struct op_insert insert;
+    struct audit row;
+    struct api_server *server;
+    char address[PEER_TEXT];
+};
+
+static void audit_on_refused_stored(struct op *op)
+{
+    struct refused_keys *k = op->context;
+    struct api_server *s = k->server;
+    if (op->rc)
+        log_warn("audit_failed", kv_err(&op->error));
+    arena_release(&op->arena);
+    free(k);
+    api_server_end_run(s);
+}
+
+void audit_refused_keys(struct api_server *s, const union peer *peer, const char *reason, int64_t count)
+{
+    if (!s->setup.writer || !api_server_begin_run(s))
+        return;
+    struct refused_keys *k = xnew(*k);
+    k->server = s;
+    pthread_mutex_lock(&s->lock);
+    struct uuid id = uuid_next(&s->ids, clock_wall_ms(s->setup.clock));
+    pthread_mutex_unlock(&s->lock);
+    k->row = (struct audit){ .id = id,
+                             .tenant = TENANT_DEFAULT,
+                             .at_ms = uuid_time_ms(id),
+                             .address = str_from(peer_address(peer, k->address)),
+                             .action = S("refuse API key"),
+                             .kind = S("reason"),
+                             .object = str_from(reason),
+                             .outcome = AUDIT_REFUSED,
+                             .count = count };
+    k->insert = (struct op_insert){
+        .op = { .kind = OP_INSERT, .done = audit_on_refused_stored, .context = k, .audit = &k->row }
+    };
+    arena_init(&k->insert.op.arena, 4096);
+    writer_submit(s->setup.writer, &k->insert.op);
+}
+
+struct audit audit_by_system(const char *action, const char *kind, struct str object, int64_t now_ms)
+{
+    uint8_t random[16];
+    crypto_random(random, sizeof random);
+    struct uuid id = uuid_derived(now_ms, (struct str){ (const char *)random, sizeof random });
+    return (struct audit){ .id = id,
+                           .tenant = TENANT_DEFAULT,
+                           .at_ms = uuid_time_ms(id),
+                           .actor = S("system"),
+                           .action = str_from(action),
+                           .kind = str_from(kind),
+                           .object = object,
+                           .count = 1 };
+}

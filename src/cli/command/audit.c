@@ -1,0 +1,106 @@
+/* belfry audit - prints the audit log: who changed what, and from where. */
+#include "base/duration.h"
+#include "base/rfc3339.h"
+#include "cli/command/commands.h"
+#include "cli/filter.h"
+#include "cli/rows.h"
+#include "cli/when.h"
+
+enum { COLUMNS = 7, PATH_BYTES = 2048 };
+
+/* clang-format off */
+static const struct option options[] = {
+    { .flag = "since", .type = OPTION_TEXT, .value = "WHEN", .help = "only what was done since then: a time, or how long ago, such as 2h" },
+    { .flag = "until", .type = OPTION_TEXT, .value = "WHEN", .help = "only what was done before then" },
+    { .flag = "by", .type = OPTION_TEXT, .value = "KEY_ID", .help = "only by this API key (the ten characters behind bf_), cert:NAME or system" },
+    { .flag = "action", .type = OPTION_TEXT, .value = "ACTION", .help = "only this action; a * at the end stands for anything: 'DELETE *'" },
+    { .flag = "object", .type = OPTION_TEXT, .value = "ID|NAME", .help = "only what was done to this task, queue, key …" },
+    { .flag = "tenant", .type = OPTION_TEXT, .value = "TENANT", .help = "only of keys of this tenant; needs an admin key of 'default'" },
+};
+/* clang-format on */
+
+static const char detail[] =
+    "Needs the scope audit:read. An admin key of the tenant 'default' sees all tenants, every other key its own.\n"
+    "Each request that changed something is one line, the latest first. A line with REFUSED tells of API keys that were\n"
+    "wrong; COUNT is how many came from that address. --json has the hash of the request's body, too.\n"
+    "\n"
+    "Examples:\n"
+    "  belfry audit --since 1d\n"
+    "  belfry audit --object 019c3f2e-7a40-7000-8000-000000000001\n"
+    "  belfry audit --action 'DELETE *' --by 4RkP2vGq8Z --all --json\n";
+
+static void audit_header(struct table *t)
+{
+    table_row(t, COLUMNS, "WHEN", "KEY", "ADDRESS", "ACTION", "OBJECT", "COUNT", "OUTCOME");
+}
+
+static const char *audit_cell(struct rows *r, const json_t *row, const char *member)
+{
+    struct str text = json_text_at(row, member);
+    return table_text(&r->table, text.n ? text : S("-"));
+}
+
+static void audit_add_row(struct rows *r, const json_t *row)
+{
+    char when[WHEN_TEXT] = "-", count[24];
+    int64_t ms;
+    if (json_time_at(row, "at", &ms))
+        when_utc(ms, when);
+    snprintf(count, sizeof count, "%lld", (long long)json_i64_at(row, "count", 0));
+    table_row(&r->table, COLUMNS, when, audit_cell(r, row, "key"), audit_cell(r, row, "address"),
+              audit_cell(r, row, "action"), audit_cell(r, row, "object"), count, audit_cell(r, row, "outcome"));
+}
+
+/* A time, or a duration before now. */
+static enum err audit_add_time(struct cli *cli, const struct options *o, const char *flag, const char *name,
+                               struct buf *path, struct error *e)
+{
+    struct error why;
+    char text[RFC3339_TEXT + 1];
+    int64_t ms;
+    if (!option_given(o, flag))
+        return ERR_OK;
+    struct str given = option_get(o, flag)->text;
+    if (duration_parse(given, &ms, &why) == ERR_OK)
+        ms = clock_wall_ms(cli->clock) - ms;
+    else if (rfc3339_parse(given, &ms, &why))
+        return error_field(e, flag, "must be a time such as 2026-02-10T08:00:00Z, or how long ago, such as 2h");
+    rfc3339_format(ms, text);
+    query_add(path, name, str_from(text));
+    return ERR_OK;
+}
+
+static enum exit_code command_audit_run(struct cli *cli, const struct options *o)
+{
+    static const char *const texts[][2] = {
+        { "by", "key" }, { "action", "action" }, { "object", "object" }, { "tenant", "tenant" }
+    };
+    struct error e;
+    cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, PATH_BYTES);
+    buf_text(&path, "/v1/audit");
+    if (audit_add_time(cli, o, "since", "from", &path, &e) || audit_add_time(cli, o, "until", "to", &path, &e))
+        return cli_fail(cli, "audit", &e, EXIT_USAGE);
+    for (size_t i = 0; i < array_count(texts); i++)
+        if (option_given(o, texts[i][0]))
+            query_add(&path, texts[i][1], option_get(o, texts[i][0])->text);
+    enum exit_code code = client_open(cli, o, &client);
+    if (code)
+        return code;
+    struct pages p = { .client = client, .path = buf_cstr(&path), .member = "audit", .limit = pages_limit(o) };
+    struct rows r = { .header = audit_header, .add = audit_add_row, .keep = { 1, 2, 5 } };
+    return rows_print(cli, o, &p, &r, COLUMNS, "nothing was done");
+}
+
+const struct command command_audit = {
+    .name = "audit",
+    .words = "",
+    .summary = "print who changed what",
+    .detail = detail,
+    .options = options,
+    .option_count = array_count(options),
+    .shared_options = page_options,
+    .shared_count = PAGE_OPTION_COUNT,
+    .run = command_audit_run,
+};

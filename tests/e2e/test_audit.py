@@ -1,0 +1,336 @@
+"""The audit log: each act leaves one row, with the change or not at all."""
+
+import hashlib
+import json
+import sqlite3
+import threading
+
+import pytest
+
+import openapi
+from server import Reply, at, now_ms, until
+from test_failed_keys import ask
+from test_front_door import made_up_key
+from test_jobs import dead_letters, job_over
+
+FAR = {"name": "far", "delay": "1d", "target_type": "NOOP"}
+RECURRING = {"name": "r", "cron_expression": "0 8 * * *", "target_type": "NOOP"}
+WAITS = {"steps": [{"name": "w", "await": {"signal": "go"}}, {"name": "b", "depends_on": ["w"], "target_type": "NOOP"}]}
+# What a worker did with a task is in the executions; a preview changes nothing.
+LEAVES_NONE = {"POST /v1/leases", "POST /v1/leases/{name}/heartbeat", "POST /v1/leases/{name}/complete", "POST /v1/leases/{name}/fail",
+               "POST /v1/preview"}
+
+
+def task(world, body=FAR, state=None):
+    made = world.client.post("/v1/tasks", body).json["id"]
+    if state:
+        assert world.client.post(f"/v1/tasks/{made}/{state}").status == 200
+    return made
+
+
+def recurring(world, state=None):
+    return task(world, RECURRING, state)
+
+
+def failed(world):
+    return dead_letters(world.client, world.receiver, "/dead", 1)[0]
+
+
+def queue(world):
+    assert world.client.request("PUT", "/v1/queues/mail", {"max_concurrent": 3}).status in (200, 201)
+    return "mail"
+
+
+def calendar(world):
+    assert world.client.request("PUT", "/v1/calendars/feasts", {"excluded": ["2027-01-01"]}).status in (200, 201)
+    return "feasts"
+
+
+def definition(world):
+    assert world.client.request("PUT", "/v1/workflow-definitions/order", WAITS).status in (200, 201)
+    return "order"
+
+
+def run(world, action=None):
+    answer = world.client.post("/v1/workflows", {"definition": WAITS})
+    assert answer.status == 201, answer
+    made = answer.json["id"]
+    until(lambda: world.client.get(f"/v1/workflows/{made}/status").json["awaiting"], why="the run does not wait")
+    if action:
+        assert world.client.post(f"/v1/workflows/{made}/{action}").status == 200
+    return made
+
+
+def ended_run(world):
+    made = run(world, "cancel")
+    until(lambda: world.client.get(f"/v1/workflows/{made}").json["completed_at"], why="the run did not end")
+    return made
+
+
+def breaker(world):
+    """A host that asks to be left alone."""
+    world.receiver.answer("/busy", Reply(503, headers={"Retry-After": "60"}))
+    task(world, {"delay": "0s", "retry": {"max_attempts": 1}, **world.receiver.target("/busy")})
+    return until(lambda: world.client.get("/v1/breakers").json["breakers"], why="no breaker opened")[0]["id"]
+
+
+def running_job(world):
+    task(world)
+    task(world)
+    answer = world.client.post("/v1/dlq/retry", {"filter": {"all": True}, "rate": 1}) if dead_letters(world.client, world.receiver, "/dead", 3) else None
+    assert answer.status == 202, answer
+    return answer.json["id"]
+
+
+def edge(world):
+    parent, child = task(world), task(world)
+    answer = world.client.post(f"/v1/tasks/{child}/dependencies", {"depends_on": [parent]})
+    assert answer.status < 300, answer
+    return f"{child}/dependencies/{parent}"
+
+
+def api_key(world):
+    return world.client.post("/v1/api-keys", {"name": "k", "scopes": ["tasks:read"]}).json["id"]
+
+
+def tenant(world):
+    assert world.client.post("/v1/tenants", {"name": "acme"}).status in (201, 409)
+    return "acme"
+
+
+# For each route that writes: how its object is made, and the body of the request. {} is where the object stands in the path.
+ACTS = {
+    "PUT /v1/queues/{name}": (lambda w: "post", {"max_concurrent": 2}),
+    "PATCH /v1/queues/{name}": (queue, {"weight": 50}),
+    "DELETE /v1/queues/{name}": (queue, None),
+    "PUT /v1/calendars/{name}": (lambda w: "days", {"excluded": ["2027-01-01"]}),
+    "DELETE /v1/calendars/{name}": (calendar, None),
+    "POST /v1/tenants": (None, {"name": "other"}),
+    "PATCH /v1/tenants/{name}": (tenant, {"max_running": 5}),
+    "POST /v1/api-keys": (None, {"name": "new", "scopes": ["tasks:read"]}),
+    "DELETE /v1/api-keys/{name}": (api_key, None),
+    "PUT /v1/workflow-definitions/{name}": (lambda w: "first", WAITS),
+    "DELETE /v1/workflow-definitions/{name}": (definition, None),
+    "POST /v1/workflows": (None, {"definition": WAITS}),
+    "POST /v1/workflows/{id}/cancel": (run, None),
+    "POST /v1/workflows/{id}/pause": (run, None),
+    "POST /v1/workflows/{id}/resume": (lambda w: run(w, "pause"), None),
+    "POST /v1/workflows/{id}/retry": (ended_run, None),
+    "POST /v1/workflows/{id}/rerun": (ended_run, {"from": "w"}),
+    "POST /v1/workflows/{id}/signals/{name}": (lambda w: (run(w), "go"), None),
+    "POST /v1/workflows/{id}/steps/{name}/run-now": (lambda w: (run(w), "b"), {"force": True}),
+    "POST /v1/workflows/{id}/steps/{name}/force-complete": (lambda w: (run(w), "b"), None),
+    "POST /v1/workflows/{id}/steps/{name}/skip": (lambda w: (run(w), "b"), None),
+    "POST /v1/tasks/{id}/dependencies": (task, lambda w: {"depends_on": [task(w)]}),
+    "DELETE /v1/tasks/{id}/dependencies/{other}": (lambda w: tuple(edge(w).split("/dependencies/")), None),
+    "POST /v1/dlq/retry": (None, {"filter": {"all": True}}),
+    "POST /v1/dlq/{id}/retry": (failed, None),
+    "POST /v1/dlq/{id}/archive": (failed, {"reason": "old"}),
+    "POST /v1/breakers/{id}/close": (breaker, None),
+    "POST /v1/jobs/{id}/cancel": (running_job, None),
+    "POST /v1/tasks/bulk": (None, {"action": "pause", "filter": {"queue": "nothing"}}),
+    "POST /v1/tasks": (None, FAR),
+    "POST /v1/tasks/batch": (None, [FAR, FAR, FAR]),
+    "POST /v1/tasks/recurring": (None, RECURRING),
+    "PATCH /v1/tasks/{id}": (task, {"priority": 7}),
+    "DELETE /v1/tasks/{id}": (task, None),
+    "POST /v1/tasks/{id}/cancel": (task, None),
+    "POST /v1/tasks/{id}/pause": (task, None),
+    "POST /v1/tasks/{id}/resume": (lambda w: task(w, state="pause"), None),
+    "POST /v1/tasks/{id}/run-now": (task, None),
+    "POST /v1/tasks/{id}/retry": (failed, None),
+    "POST /v1/tasks/{id}/force-complete": (task, None),
+    "POST /v1/recurring-tasks": (None, RECURRING),
+    "PATCH /v1/recurring-tasks/{id}": (recurring, {"priority": 7}),
+    "DELETE /v1/recurring-tasks/{id}": (recurring, None),
+    "POST /v1/recurring-tasks/{id}/pause": (recurring, None),
+    "POST /v1/recurring-tasks/{id}/resume": (lambda w: recurring(w, "pause"), None),
+    "POST /v1/recurring-tasks/{id}/trigger-now": (recurring, None),
+}
+
+
+class World:
+    def __init__(self, server, client, receiver):
+        self.server, self.client, self.receiver = server, client, receiver
+
+    def new_key(self, *scopes, **more):
+        made = self.client.post("/v1/api-keys", {"name": "actor", "scopes": list(scopes) or ["admin"], **more}).json
+        return made["id"], {"Authorization": f"Bearer {made['key']}"}
+
+    def rows(self, **filters):
+        query = "&".join(f"{name}={value}" for name, value in filters.items())
+        return self.client.all("/v1/audit?" + query, "audit")
+
+
+@pytest.fixture
+def world(server, client, receiver):
+    return World(server, client, receiver)
+
+
+def described_writes():
+    return {f"{method.upper()} {path}" for path, methods in openapi.description()["paths"].items() for method in methods
+            if method in ("post", "put", "patch", "delete")}
+
+
+def test_every_route_that_writes_has_a_fixture_here():
+    assert described_writes() == set(ACTS) | LEAVES_NONE
+
+
+def act(world, route, headers, key):
+    make, body = ACTS[route]
+    method, path = route.split(" ")
+    made = make(world) if make else ()
+    objects = made if isinstance(made, tuple) else (made,)
+    for one in objects:
+        start = path.index("{")
+        path = path[:start] + one + path[path.index("}") + 1:]
+    body = body(world) if callable(body) else body
+    raw = json.dumps(body).encode() if body is not None else None
+    more = {"Content-Type": "application/json"} if raw else {}
+    answer = world.client.request(method, path, raw=raw, headers={**headers, **more}, key=key)
+    assert answer.status < 300, (route, answer)
+    return objects, raw or b"", answer
+
+
+def assert_one_row(world, route):
+    key, headers = world.new_key()
+    objects, sent, answer = act(world, route, headers, "once")
+    rows = world.rows(key=key)
+    assert [row["action"] for row in rows] == [route], (route, rows)
+    row = rows[0]
+    assert row["outcome"] == "DONE" and row["address"] == "127.0.0.1" and row["tenant"] == "default" and row["object_kind"]
+    assert row["digest"] == hashlib.sha256(sent).hexdigest(), route
+    assert row["count"] == (3 if route == "POST /v1/tasks/batch" else 1), route
+    if objects:
+        assert row["object"].split("/")[0] == objects[0], row
+    elif row["count"] == 1:
+        assert row["object"] in (answer.json.get("id"), answer.json.get("name")), (row, answer)
+
+
+@pytest.mark.cluster
+def test_every_route_that_writes_leaves_one_row(world):
+    for route in sorted(ACTS, key=lambda route: ("breakers" in route, route)):  # the breaker holds the receiver's tasks
+        assert_one_row(world, route)
+
+
+@pytest.mark.cluster(when="always")
+def test_a_repeated_key_and_a_refused_request_leave_no_row(world):
+    key, headers = world.new_key()
+    for _ in range(3):
+        assert world.client.post("/v1/tasks", FAR, headers=headers, key="same").status == 201
+    assert world.client.post("/v1/tasks", {"delay": "soon"}, headers=headers).status == 400
+    assert world.client.post("/v1/tasks/00000000-0000-7000-8000-000000000001/cancel", headers=headers).status == 404
+    made = world.client.post("/v1/tasks", FAR, headers=headers).json["id"]
+    assert world.client.request("PATCH", f"/v1/tasks/{made}", {"priority": 3}, headers={**headers, "If-Match": '"9"'}).status == 412
+    assert [row["action"] for row in world.rows(key=key)] == ["POST /v1/tasks"] * 2
+    assert world.client.post(f"/v1/tasks/{made}/pause", headers=headers).status == 200
+    assert world.client.post(f"/v1/tasks/{made}/pause", headers=headers).status == 200  # changes nothing
+    assert [row["action"] for row in world.rows(object=made)] == ["POST /v1/tasks/{id}/pause", "POST /v1/tasks"]
+
+
+def test_a_running_task_that_is_cancelled_leaves_a_row(world):
+    hold = threading.Event()
+    world.receiver.answer("/slow", Reply(200, hold=hold))
+    made = task(world, {"delay": "0s", **world.receiver.target("/slow")})
+    world.receiver.wait("/slow")
+    key, headers = world.new_key()
+    answer = world.client.post(f"/v1/tasks/{made}/cancel", headers=headers)
+    hold.set()
+    assert answer.status == 200, answer
+    assert [row["action"] for row in world.rows(key=key)] == ["POST /v1/tasks/{id}/cancel"]
+
+
+def test_a_task_that_is_claimed_ahead_leaves_its_row_with_the_change(world):
+    made = task(world, {"run_at": at(now_ms() + 1500), "target_type": "NOOP"})
+    key, headers = world.new_key()
+    answer = world.client.request("PATCH", f"/v1/tasks/{made}", {"delay": "1d"}, headers=headers)
+    assert answer.status == 200, answer
+    assert [row["action"] for row in world.rows(key=key)] == ["PATCH /v1/tasks/{id}"]
+
+
+def test_a_job_leaves_one_row_whatever_it_changes(world):
+    for _ in range(5):
+        task(world, {**FAR, "queue": "mail"})
+    key, headers = world.new_key()
+    job = world.client.post("/v1/tasks/bulk", {"action": "pause", "filter": {"queue": "mail"}}, headers=headers).json
+    assert job_over(world.client, job)["done"] == 5
+    rows = world.rows(key=key)
+    assert len(rows) == 1 and rows[0]["object"] == job["id"] and rows[0]["object_kind"] == "job"
+    assert not [row for row in world.rows(action="POST%20/v1/tasks/%7Bid%7D/*")]
+
+
+def test_a_dedupe_key_that_moves_a_task_leaves_a_row(world):
+    key, headers = world.new_key()
+    body = {**FAR, "dedupe_key": "one", "dedupe_window_seconds": 3600, "dedupe_action": "RESCHEDULE"}
+    first = world.client.post("/v1/tasks", body, headers=headers)
+    again = world.client.post("/v1/tasks", {**body, "delay": "2d"}, headers=headers)
+    assert first.status == 201 and again.json["id"] == first.json["id"], again
+    assert [row["object"] for row in world.rows(key=key)] == [first.json["id"]] * 2
+    body["dedupe_action"] = "RETURN"
+    assert world.client.post("/v1/tasks", body, headers=headers).status == 200
+    assert len(world.rows(key=key)) == 2
+
+
+def test_tenants_see_their_own_rows(world):
+    tenant(world)
+    key, headers = world.new_key("tasks:write", "audit:read", tenant="acme")
+    _, blind = world.new_key("tasks:write", tenant="acme")
+    assert world.client.post("/v1/tasks", FAR, headers=headers).status == 201
+    seen = world.client.get("/v1/audit", headers=headers).json["audit"]
+    assert [(row["tenant"], row["key"]) for row in seen] == [("acme", key)]
+    assert world.client.get("/v1/audit?tenant=default", headers=headers).status == 400
+    assert world.client.get("/v1/audit", headers=blind).status == 403
+    assert {row["tenant"] for row in world.rows()} == {"acme", "default"}
+    assert {row["tenant"] for row in world.rows(tenant="acme")} == {"acme"}
+
+
+def test_filters_and_pages(world):
+    before = at(now_ms() - 1)
+    made = [task(world) for _ in range(5)]
+    world.client.request("DELETE", f"/v1/tasks/{made[0]}")
+    assert [row["object"] for row in world.rows(action="POST%20/v1/tasks", **{"from": before})] == made[::-1]
+    assert [row["object"] for row in world.rows(action="DELETE%20*")] == [made[0]]
+    assert world.rows(to=before) and not [row for row in world.rows(to=before) if row.get("object") in made]
+    page = world.client.get("/v1/audit?limit=2").json
+    following = world.client.get(f"/v1/audit?limit=2&cursor={page['pagination']['next_cursor']}").json
+    ids = [row["id"] for row in page["audit"] + following["audit"]]
+    assert len(set(ids)) == 4 and ids == sorted(ids, reverse=True)
+    first = [row for row in world.rows() if row.get("key") == "system"]
+    assert [(row["action"], row["object_kind"]) for row in first] == [("make admin key", "api_key")]
+    seqs = [row["seq"] for row in world.rows()]
+    assert seqs == sorted(seqs, reverse=True) and len({row["strand"] for row in world.rows()}) == 1
+
+
+@pytest.mark.standalone("each node counts for itself")
+def test_wrong_keys_leave_one_row_a_minute_and_address(world):
+    for _ in range(30):
+        assert ask(world.server, made_up_key(), "127.0.0.91")[0] in (401, 429)
+    rows = until(lambda: [row for row in world.rows(action="refuse%20API%20key") if row["address"] == "127.0.0.91"], why="no row")
+    assert len(rows) == 1 and rows[0]["outcome"] == "REFUSED" and "key" not in rows[0]
+
+
+@pytest.mark.standalone("it opens the embedded store's file")
+def test_nobody_changes_rows_and_retention_takes_them(world, belfry):
+    task(world)
+    file = sqlite3.connect(world.server.data_dir / "belfry.db")
+    for sql in ("DELETE FROM audit", "UPDATE audit SET actor = 'nobody'", "REPLACE INTO audit SELECT * FROM audit"):
+        with pytest.raises(sqlite3.IntegrityError, match="audit rows cannot be"):
+            file.execute("PRAGMA recursive_triggers = on") and file.execute(sql)
+        file.rollback()
+    file.close()
+    world.server.stop()
+    world.server.start(env={"BELFRY_RETENTION_AUDIT": "1s", "BELFRY_RETENTION_INTERVAL": "1s"})
+    until(lambda: not world.rows(), why="the rows were not purged")
+
+
+@pytest.mark.cluster(when="always")
+def test_the_command_prints_it(world, belfry):
+    made = task(world)
+    env = {"BELFRY_SERVER": world.server.turn().url, "BELFRY_KEY": world.server.key}
+    done = belfry("audit", "--object", made, env=env)
+    assert done.code == 0 and done.lines[0].split() == ["WHEN", "KEY", "ADDRESS", "ACTION", "OBJECT", "COUNT", "OUTCOME"], done
+    assert made in done.lines[1] and "POST /v1/tasks" in done.lines[1] and "DONE" in done.lines[1]
+    done = belfry("audit", "--since", "1h", "--action", "POST *", "--json", env=env)
+    assert made in [json.loads(line)["object"] for line in done.lines]
+    assert belfry("audit", "--since", "yesterday", env=env).code == 2
+    assert "nothing was done" in belfry("audit", "--until", "1h", env=env).err

@@ -1,0 +1,124 @@
+"""Secret headers are encrypted in the store: a canary is found nowhere but at the target."""
+
+import os
+import stat
+
+import pytest
+
+from fleet import Fleet
+from redis import Redis, program
+from server import Server, at, now_ms
+
+CANARY = "canary-7d1f0b9a-in-a-header"
+
+
+def headers_of(call):
+    return {name.lower(): value for name, value in call.headers.items()}
+
+
+def files_with_canary(directory):
+    return [path for path in directory.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+
+
+@pytest.mark.standalone("it looks into the embedded store's files")
+def test_a_canary_is_at_the_target_and_nowhere_else(server, client, receiver, belfry, tmp_path):
+    target = receiver.target("/once", headers={"Authorization": f"Bearer {CANARY}", "X-Team": "a"})
+    made = client.post("/v1/tasks", {"delay": "1d", **target}, key="once")
+    again = client.post("/v1/tasks", {"delay": "1d", **target}, key="once")
+    task = made.json["id"]
+    recurring = client.create(cron_expression="* * * * * *", max_runs=1, **receiver.target("/often", headers={"X-Api-Key": CANARY}))["id"]
+    batch = client.post("/v1/tasks/batch", [{"delay": "1d", **target}])
+    answers = [made, again, batch, client.get("/v1/tasks"), client.get(f"/v1/tasks/{task}"),
+               client.request("PATCH", f"/v1/tasks/{task}", {"target_config": {"headers": {"Authorization": "***", "X-Team": "b"}}}),
+               client.get(f"/v1/tasks/{task}/explain"), client.get("/v1/audit"), client.post(f"/v1/tasks/{task}/run-now")]
+    call, = receiver.wait("/once")
+    assert headers_of(call)["authorization"] == f"Bearer {CANARY}" and headers_of(call)["x-team"] == "b"
+    often = receiver.wait("/often")[0]
+    assert headers_of(often)["x-api-key"] == CANARY
+    client.wait_for(task, "COMPLETED")
+    answers += [client.get(f"/v1/tasks/{task}/executions"), client.get(f"/v1/tasks/{recurring}/occurrences")]
+    for answer in answers:
+        assert answer.status < 300 and CANARY.encode() not in answer.body, answer
+    assert belfry("backup", str(tmp_path / "copy"), "--data-dir", str(server.data_dir)).code == 0
+    assert not files_with_canary(server.data_dir) and not files_with_canary(tmp_path)
+    key_file = server.data_dir / "secrets.key"
+    assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
+    key = key_file.read_text().splitlines()[-1].split()[1].encode()
+    assert key not in (tmp_path / "copy").read_bytes()
+    assert belfry("backup", "--with-keys", str(tmp_path / "whole"), "--data-dir", str(server.data_dir)).code == 0
+    assert key in (tmp_path / "whole").read_bytes()
+    server.stop()
+    assert not files_with_canary(server.data_dir) and CANARY not in server.log()
+
+
+@pytest.mark.standalone("the key file of one node")
+def test_a_rotated_file_reads_both_and_a_missing_one_stops_the_start(server, client, receiver, belfry):
+    old = client.create(delay="1d", **receiver.target("/old", headers={"Cookie": CANARY}))["id"]
+    server.stop()
+    assert belfry("secrets", "rotate", "--data-dir", str(server.data_dir)).code == 0
+    server.start()
+    new = client.create(delay="1d", **receiver.target("/new", headers={"Cookie": CANARY}))["id"]
+    for task, path in ((old, "/old"), (new, "/new")):
+        client.act(task, "run-now")
+        assert headers_of(receiver.wait(path)[0])["cookie"] == CANARY
+    server.stop()
+    key_file = server.data_dir / "secrets.key"
+    assert len([line for line in key_file.read_text().splitlines() if not line.startswith("#")]) == 2
+    key_file.rename(key_file.with_suffix(".away"))
+    done = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(server.data_dir))
+    assert done.code == 1 and str(key_file) in done.err and "is missing" in done.err, done
+    key_file.with_suffix(".away").rename(key_file)
+    os.chmod(key_file, 0o640)
+    assert "chmod 600" in belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(server.data_dir)).err
+    os.chmod(key_file, 0o600)
+    server.start()
+
+
+@pytest.mark.standalone("of one node")
+def test_a_dedupe_key_that_replaces_a_task_takes_its_secrets_along(client, receiver):
+    body = {"dedupe_key": "one", "dedupe_window_seconds": 3600, "dedupe_action": "REPLACE", "delay": "1d"}
+    first = client.create(**body, **receiver.target("/first", headers={"Cookie": "a"}))["id"]
+    answer = client.post("/v1/tasks", {**body, **receiver.target("/second", headers={"Cookie": CANARY})})
+    assert answer.json["id"] == first, answer
+    client.act(first, "run-now")
+    assert headers_of(receiver.wait("/second")[0])["cookie"] == CANARY
+
+
+def test_nodes_of_a_cluster_need_the_same_file(postgres_server, receiver, belfry, tmp_path):
+    url = postgres_server.url(postgres_server.new_database())
+    keys = tmp_path / "secrets.key"
+    assert belfry("secrets", "init", "--key-file", str(keys)).code == 0
+    assert belfry("secrets", "init", "--key-file", str(keys)).code == 1
+    first = Server(tmp_path / "first", "--store", url, env={"BELFRY_SECRETS_KEY_FILE": str(keys)})
+    try:
+        client = first.start().client()
+        made = client.create(delay="1d", **receiver.target("/c", headers={"Cookie": CANARY}))["id"]
+        missing = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "second"), "--store", url)
+        assert missing.code == 1 and "every node needs the same file" in missing.err, missing
+        other = tmp_path / "other.key"
+        assert belfry("secrets", "init", "--key-file", str(other)).code == 0
+        wrong = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "second"), "--store", url,
+                       env={"BELFRY_SECRETS_KEY_FILE": str(other)})
+        assert wrong.code == 1 and "other keys" in wrong.err and str(other) in wrong.err, wrong
+        client.act(made, "run-now")
+        assert headers_of(receiver.wait("/c")[0])["cookie"] == CANARY
+    finally:
+        first.close()
+
+
+@pytest.mark.skipif(not program(), reason="Redis: Debian's package redis-server is not installed")
+def test_workers_of_a_fleet_decrypt_what_the_queue_carries(postgres, build, receiver, belfry, tmp_path):
+    database, keys = postgres.new_database(), tmp_path / "secrets.key"
+    assert belfry("secrets", "init", "--key-file", str(keys)).code == 0
+    with Redis() as redis:
+        fleet = Fleet(tmp_path / "fleet", postgres.url(database), ("--queue", redis.url(), "--events", redis.url()), nodes=1, workers=1,
+                      env={"BELFRY_SECRETS_KEY_FILE": str(keys)})
+        try:
+            client = fleet.start().client()
+            made = client.create(run_at=at(now_ms() + 200), **receiver.target("/fleet", headers={"Authorization": f"Bearer {CANARY}"}))["id"]
+            assert headers_of(receiver.wait("/fleet")[0])["authorization"] == f"Bearer {CANARY}"
+            client.wait_for(made, "COMPLETED")
+            assert not files_with_canary(tmp_path) and CANARY not in fleet.log()
+        finally:
+            fleet.close()
+            postgres.start().drop_database(database)
