@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 import threading
+import time
 
 import pytest
 
@@ -147,6 +148,50 @@ def test_the_time_in_a_paused_queue_is_time_waited(ask, plain, client):
     for (name, item, _), step in after.items():
         history = client.get(f"/v1/tasks/{step['id']}/executions").json["executions"]
         assert all(x["delay_ms"] >= 0 for x in history), (name, item, history)
+
+
+def test_a_step_released_during_a_pause_waits_from_there_on(ask, client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"}]})["id"]
+    receiver.wait("/a")
+    done(ask("pause", made))
+    begun = steps(client, made)[("b", None, "STEP")]
+    assert begun["released_at"] is None
+    time.sleep(0.3)
+    held.set()
+    until(lambda: steps(client, made)[("a", None, "STEP")]["status"] == "COMPLETED")
+    done(ask("resume", made))
+    assert ended(client, made)["status"] == "COMPLETED"
+    a, b = (steps(client, made)[(x, None, "STEP")] for x in "ab")
+    assert b["released_at"] >= a["completed_at"] and a["duration_ms"] >= 300, (a, b)
+    execution = client.get(f"/v1/tasks/{b['id']}/executions").json["executions"][0]
+    assert execution["delay_ms"] <= b["waited_ms"] + 5, (b, execution)
+
+
+def test_the_time_waited_ends_with_the_first_start_despite_run_now(ask, client, receiver):
+    receiver.answer("/a", Reply(status=500), Reply(status=500), Reply())
+    retry = {"max_attempts": 3, "base_delay_ms": 60000, "backoff": "FIXED", "jitter": "NONE"}
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a"), "retry": retry}]})["id"]
+    first = until(lambda: (x := steps(client, made).get(("a", None, "STEP"))) and x["due_at"] and x)
+    time.sleep(0.2)
+    done(ask("step", "run-now", made, "a"))
+    until(lambda: (x := steps(client, made)[("a", None, "STEP")])["attempts"] == 2 and x["due_at"])
+    done(ask("step", "run-now", made, "a"))
+    assert ended(client, made)["status"] == "COMPLETED"
+    step = steps(client, made)[("a", None, "STEP")]
+    assert step["attempts"] == 3 and step["waited_ms"] == first["waited_ms"] and step["duration_ms"] >= 200, (first, step)
+    assert step["released_at"] == first["released_at"]
+
+
+def test_the_time_of_a_sub_workflow_counts_all_its_attempts(client, receiver):
+    receiver.answer("/a", Reply(status=500), Reply())
+    put(client, "inner", {"steps": [{"name": "a", **http(receiver, "/a"), "retry": {"max_attempts": 1}}]})
+    retry = {"max_attempts": 2, "base_delay_ms": 400, "backoff": "FIXED", "jitter": "NONE"}
+    made = run(client, definition={"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}, "retry": retry}]})["id"]
+    assert ended(client, made)["status"] == "COMPLETED"
+    step = steps(client, made)[("sub", None, "STEP")]
+    assert step["attempts"] == 2 and step["waited_ms"] < 400 <= step["duration_ms"], step
 
 
 @pytest.mark.standalone("it is killed")

@@ -82,21 +82,21 @@ static enum err steps_first_ms(const struct step_view *v, const struct task *t, 
                                struct error *e)
 {
     bool repeated = t->attempts > 1 || t->losses || (t->attempts && !task_is_final(t->state)) ||
-                    (started_ms && t->due_ms > t->scheduled_ms);
+                    (started_ms && t->due_ms > t->scheduled_ms && t->target != TARGET_WORKFLOW);
     struct execution_filter f = { .tenant = t->tenant, .task = t->id, .limit = LIST_MAX };
     struct execution_page page = { 0 };
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, EXECUTIONS_ARENA);
     *ret = started_ms;
     bool none_counts = task_is_final(t->state) && !started_ms; /* a user has ended it, or it is a copy */
-    if (!repeated || none_counts || t->target == TARGET_WORKFLOW)
+    if (!repeated || none_counts)
         return ERR_OK;
     enum err rc = reader_executions(v->r, &f, &a, &page, e);
     if (rc && rc != ERR_LIMIT) /* outputs too large to look at: the latest start is better than none */
         return rc;
     for (size_t i = 0; i < page.executions.n; i++) {
         int64_t ms = page.executions.v[i].started_us / 1000;
-        bool is_of_run = ms >= t->scheduled_ms; /* a run that was retried begins anew */
+        bool is_of_run = ms >= t->created_ms; /* a run that was retried begins anew */
         if (ms && is_of_run && (!*ret || ms < *ret))
             *ret = ms;
     }
@@ -561,8 +561,12 @@ static enum err steps_plan(struct request *q, struct step_edit *s, struct error 
         return error_set(e, ERR_CONFLICT, "the %s is %s already", steps_noun(s), task_state_name(s->current.state));
     s->next = plan.task;
     s->next.links = (s->next.links | TASK_BY_HAND) & ~TASK_AWAITS;
-    if (s->action == ACTION_RUN_NOW)
+    if (s->action ==
+        ACTION_RUN_NOW) { /* it was released before its first attempt. What may expire counts from now on */
+        if (s->current.attempts && !s->current.expires_after_ms)
+            s->next.scheduled_ms = s->current.scheduled_ms;
         return ERR_OK;
+    }
     s->next.state = skips ? TASK_SKIPPED : TASK_COMPLETED;
     return steps_settle(q, s, skips ? S("skipped by hand") : S(""), e);
 }
