@@ -305,7 +305,7 @@ static bool plan_stopped_around(struct run_view *v, const struct run_progress *g
     return true;
 }
 
-enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
+static enum err plan_next(struct run_view *v, struct plan *p, struct error *e)
 {
     struct run_progress g;
     if (!v->has_row)
@@ -326,4 +326,14 @@ enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
         return plan_stopped(v, &g, p, e);
     plan_wait(v, &g, p);
     return ERR_OK;
+}
+
+/* A step that its outer run has opened anew was due by its own row, until it is retried by itself. */
+enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
+{
+    enum err rc = plan_next(v, p, e);
+    bool is_step = !uuid_is_nil(p->task->run);
+    if (p->kind == PLAN_END)
+        p->outcome.begun_again = v->has_row && v->row.generation > 0 && (!is_step || p->task->attempts);
+    return rc;
 }

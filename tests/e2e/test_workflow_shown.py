@@ -194,6 +194,37 @@ def test_the_time_of_a_sub_workflow_counts_all_its_attempts(client, receiver):
     assert step["attempts"] == 2 and step["waited_ms"] < 400 <= step["duration_ms"], step
 
 
+def test_the_delay_of_a_retried_run_counts_from_its_attempt(client, receiver):
+    receiver.answer("/a", Reply(status=400), Reply(status=400), Reply())
+    retry = {"max_attempts": 2, "base_delay_ms": 500, "backoff": "FIXED", "jitter": "NONE"}
+    made = run(client, retry=retry, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})["id"]
+    assert ended(client, made)["status"] == "FAILED"
+    assert client.post(f"/v1/workflows/{made}/retry", {}).status == 200
+    assert ended(client, made)["status"] == "COMPLETED"
+    history = client.get(f"/v1/tasks/{made}/executions").json["executions"]
+    assert len(history) == 3 and all(0 <= x["delay_ms"] < 400 for x in history), history
+
+
+# ---- who approves ----
+
+
+def test_nobody_approves_as_a_key_and_in_its_name(client):
+    step = {"name": "w", "await": {"signal": "go", "approvals": 2}}
+    made = run(client, definition={"steps": [step], "result": {"$ref": "/steps/w/output"}})["id"]
+    path, key = f"/v1/workflows/{made}/signals/go", client.post("/v1/api-keys", {"name": "ann4", "scopes": ["workflows:signal"]}).json
+    for by in ("ann4", key["id"], "cert:ann"):
+        refused = client.post(path, {"by": by})
+        assert refused.status == 409 and "sends its own signals" in refused.json["detail"], refused.json
+    assert client.post(path, {"by": "eve"}).json["received"] == 1
+    late = client.post("/v1/api-keys", {"name": "eve", "scopes": ["workflows:signal"]}).json
+    send = lambda k: client.post(path, {}, headers={"Authorization": f"Bearer {k['key']}"}, auth=False)
+    refused = send(late)
+    assert refused.status == 409 and "another key has sent it in the name 'eve'" in refused.json["detail"], refused.json
+    assert send(key).json["received"] == 2
+    signed = ended(client, made)["result"]
+    assert [(x["by"], x.get("key")) for x in signed] == [("eve", None), ("ann4", key["id"])], signed
+
+
 @pytest.mark.standalone("it is killed")
 def test_a_killed_server_does_not_change_the_time_waited(server, client, receiver):
     held = threading.Event()

@@ -52,6 +52,39 @@ static enum err signals_read_body(struct request *q, struct signal_request *s, s
     return ERR_OK;
 }
 
+/* ---- who sends it ---- */
+
+/* Nobody approves twice, once by a key of its own and once in that key's name. */
+static enum err signals_check_name(struct request *q, struct reader *r, struct str by, struct error *e)
+{
+    struct key_list keys = { 0 };
+    if (str_starts(by, S("cert:")))
+        return error_set(e, ERR_CONFLICT, "'by' names a client certificate, which sends its own signals");
+    if (reader_keys(r, q->who.tenant, &q->arena, &keys, e))
+        return e->code;
+    for (size_t i = 0; i < keys.n; i++)
+        if (str_eq(by, keys.v[i].id) || str_eq(by, keys.v[i].name))
+            return error_set(e, ERR_CONFLICT,
+                             "'by' is the %s of an API key, which sends its own signals; give another name",
+                             str_eq(by, keys.v[i].id) ? "id" : "name");
+    return ERR_OK;
+}
+
+/* A key that was made after an application had sent a signal in its name. */
+static enum err signals_check_key(struct request *q, struct reader *r, struct error *e)
+{
+    struct signal_rows v = { 0 };
+    struct str name;
+    if (change_key_name(q, r, &name, e) || reader_signals(r, q->id, q->name, &q->arena, &v, e))
+        return e->code;
+    for (size_t i = 0; i < v.n; i++)
+        if (str_eq(v.v[i].sender, name) && !str_eq(name, str_from(q->who.key_id)))
+            return error_set(e, ERR_CONFLICT,
+                             "another key has sent it in the name '" STR_FMT "', which is that of this API key",
+                             STR_ARG(name));
+    return ERR_OK;
+}
+
 /* Which steps await the signal. */
 static enum err signals_find_steps(struct request *q, const struct dag *d, struct signal_request *s, struct error *e)
 {
@@ -180,6 +213,8 @@ enum handled workflow_signals_send(struct request *q, struct reader *r)
     bool as_itself = str_eq(s->row.sender, str_from(q->who.key_id));
     if (!as_itself && !identity_may(&q->who, SCOPE_WORKFLOWS_SIGNAL_AS))
         return request_refuse(q, PROBLEM_FORBIDDEN, "the API key needs the scope 'workflows:signal-as' to give 'by'");
+    if (as_itself ? signals_check_key(q, r, &e) : signals_check_name(q, r, s->row.sender, &e))
+        return request_fail(q, &e);
     s->row.run = q->id;
     s->row.name = q->name;
     s->row.time_ms = q->now_ms;
