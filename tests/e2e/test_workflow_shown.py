@@ -205,6 +205,22 @@ def test_the_delay_of_a_retried_run_counts_from_its_attempt(client, receiver):
     assert len(history) == 3 and all(0 <= x["delay_ms"] < 400 for x in history), history
 
 
+# ---- what a key may do ----
+
+
+def test_a_key_that_only_writes_is_told_before_a_run_starts(belfry, server, client, write, tmp_path):
+    key = client.post("/v1/api-keys", {"name": "w", "scopes": ["workflows:write"]}).json["key"]
+    env = {"HOME": str(tmp_path), "BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir), "BELFRY_KEY": key}
+    path = write("x.json", json.dumps({"steps": [{"name": "a", "target_type": "NOOP"}]}))
+    refused = belfry("workflow", "run", path, "--wait", "--name", "never", env=env)
+    assert refused.code == 1 and "--wait needs a key with the scope 'workflows:read'; nothing was started" in refused.err, refused
+    assert client.get("/v1/workflows?name=never").json["workflows"] == []
+    done(belfry("workflow", "run", path, "-q", env=env))
+    put(client, "old", {"steps": [{"name": "a", "target_type": "NOOP"}]})
+    done(belfry("workflow", "rm", "old", env=env))
+    assert client.get("/v1/workflow-definitions/old").status == 404
+
+
 # ---- who approves ----
 
 

@@ -143,6 +143,19 @@ static enum exit_code run_print_end(struct verb_work *w, const struct client_ans
     return completed ? EXIT_DONE : EXIT_REFUSED;
 }
 
+/* A key that may start runs and not read them would start one, and then fail. What else is wrong is told by the start
+ * itself. */
+static enum exit_code run_may_wait(struct verb_work *w)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct client_request call = { .method = "GET", .path = WORKFLOWS "?limit=1", .quiet = true };
+    struct error e;
+    if (client_call(w->client, &call, &a) != EXIT_REFUSED || !client_was_forbidden(w->client))
+        return EXIT_DONE;
+    (void)error_field(&e, "--wait", "needs a key with the scope 'workflows:read'; nothing was started");
+    return cli_fail(w->cli, "workflow", &e, EXIT_REFUSED);
+}
+
 enum exit_code workflow_run(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf body;
@@ -153,6 +166,8 @@ enum exit_code workflow_run(struct verb_work *w)
     struct client_request call = {
         .method = "POST", .path = WORKFLOWS, .body = buf_str(&body), .idempotency_key = task_idempotency_key(w->o)
     };
+    if (code == EXIT_DONE && waits)
+        code = run_may_wait(w);
     if (code == EXIT_DONE)
         code = client_call(w->client, &call, &a);
     if (code == EXIT_DONE && !(waits && w->json))
