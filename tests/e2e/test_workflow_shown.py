@@ -52,6 +52,65 @@ def test_a_paused_queue_is_named_for_the_run_the_step_and_the_task(ask, plain, w
     assert ended(client, made)["status"] == "COMPLETED"
 
 
+@pytest.mark.standalone("each process that runs tasks counts the calls that open a breaker")
+def test_a_breaker_is_named_with_its_id_and_remedy(ask, plain, client, receiver):
+    once = {"type": "ONE_TIME", "retry": {"max_attempts": 1}}
+    release = threading.Event()
+    receiver.answer("/fail", *[Reply(503, hold=release)] * 12)
+    for _ in range(12):
+        client.create(**once, **receiver.target("/fail"))
+    receiver.wait("/fail", 12)
+    release.set()
+    breaker = until(lambda: client.get("/v1/breakers").json["breakers"])[0]
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})["id"]
+    held = until(lambda: (x := steps(client, made).get(("a", None, "STEP"))) and x["waits_for"])
+    assert held["gate"] == "host_breaker" and held["name"] == breaker["id"], (held, breaker)
+    remedy = f"'belfry breakers close {breaker['id']}' closes it"
+    assert remedy in held["explanation"] and remedy in plain("explain", made).out, held
+    assert remedy in ask("show", made).out
+    done(plain("breakers", "close", breaker["id"]))
+    assert ended(client, made)["status"] == "COMPLETED"
+
+
+def test_the_rate_of_a_queue_is_named(ask, plain, client):
+    done(plain("queue", "set", "slow", "--rate", "0.01", "--burst", "1"))
+    definition = {"steps": [{"name": name, "target_type": "NOOP", "queue": "slow"} for name in "ab"]}
+    made = run(client, definition=definition)["id"]
+    holds = lambda: [s["waits_for"] for s in steps(client, made).values() if s["waits_for"]]
+    held = until(holds)[0]
+    assert (held["gate"], held["name"]) == ("queue_rate", "slow") and "queue 'slow' starts at most 0.01 a second" in held["explanation"], held
+    assert held["explanation"] in plain("explain", made).out
+    done(plain("queue", "set", "slow", "--rate", "0"))
+    assert ended(client, made)["status"] == "COMPLETED"
+
+
+def test_a_pause_is_told_by_the_commands_of_tasks(ask, plain, client):
+    made = run(client, definition={"steps": [{"name": "sign", "await": {"signal": "go", "timeout": "1h"}}]})["id"]
+    until(lambda: "awaits the signal go, 0 of 1 received" in ask("show", made).out)
+    assert re.search(r"; its timeout is in .*: 'belfry workflow signal ", ask("show", made).out), ask("show", made)
+    told = f"The run is paused: running steps finish, and no step starts. 'belfry resume {made}' lets it go on\n"
+    assert told not in plain("show", made).out
+    assert done(plain("pause", made)).out == f"{made} is RUNNING\n{told}"
+    done(plain("show", made), told)
+    done(plain("resume", made))
+    assert told not in plain("show", made).out
+    done(ask("cancel", made))
+
+
+def test_a_cancel_says_what_is_left(ask, client, receiver):
+    held, undo = threading.Event(), threading.Event()
+    receiver.answer("/undo", Reply(hold=undo))
+    made = run(client, definition={"steps": [
+        {"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")}, {"name": "w", "depends_on": ["a"], "await": {"signal": "go"}}]})["id"]
+    until(lambda: status(client, made)["awaiting"])
+    first = done(ask("cancel", made, "--compensate"))
+    receiver.wait("/undo")
+    again = done(ask("cancel", made, "--compensate"), "Its steps have ended, and those that are COMPLETED are being undone\n")
+    assert "being stopped" not in again.out, (first, again)
+    undo.set()
+    ended(client, made)
+
+
 def test_a_concurrency_key_is_named_with_its_holder(ask, plain, write, client, receiver):
     held = threading.Event()
     receiver.answer("/slow", Reply(hold=held))

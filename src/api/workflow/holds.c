@@ -9,6 +9,7 @@
 #include "core/flow/place.h"
 #include "core/sharing/slot.h"
 
+enum { RATE_HELD_MS = 500 }; /* a task that is due starts within less */
 enum { LOOKS_MAX = 50, BELOW_MAX = 100, TEXT_MAX = 1024, NAME_SHOWN = 120, BELOW_ARENA = 64 << 20 };
 
 __attribute__((format(printf, 5, 6))) static enum err
@@ -43,6 +44,45 @@ static enum err holds_read_queue(struct run_holds *c, const struct task *t, stru
         rfc3339_format(rules.paused_until_ms, until);
     return holds_set(c, h, e, EXPLAIN_QUEUE_PAUSED, "queue '" STR_FMT "' is paused%s%s", STR_ARG(t->queue),
                      until[0] ? " until " : "", until);
+}
+
+/* It is due, and the queue has not let it go: others of the queue were first. */
+static enum err holds_read_rate(struct run_holds *c, const struct task *t, struct run_hold *h, struct error *e)
+{
+    struct catalog_cache *catalog = c->q->server->setup.catalog;
+    struct queue_rules rules = catalog ? catalog_cache_queue(catalog, t->tenant, t->queue, NULL) : QUEUE_RULES_DEFAULT;
+    if (rules.rate <= 0 || t->state != TASK_SCHEDULED || c->q->now_ms - t->due_ms < RATE_HELD_MS)
+        return ERR_OK;
+    h->name = t->queue;
+    return holds_set(c, h, e, EXPLAIN_QUEUE_RATE,
+                     "queue '" STR_FMT "' starts at most %g a second; 'belfry queue set " STR_FMT " --rate' changes it",
+                     STR_ARG(t->queue), rules.rate, STR_ARG(t->queue));
+}
+
+/* ---- breakers ---- */
+
+/* A task that a breaker holds is put aside, in the lane of its host. */
+static enum err holds_read_breaker(struct run_holds *c, const struct task *t, struct run_hold *h, struct error *e)
+{
+    struct breaker_filter f = { .tenant = t->tenant, .host = t->aside, .limit = 1 };
+    struct breaker_rows v = { 0 };
+    char id[UUID_TEXT + 1], until[RFC3339_TEXT + 1];
+    if (!t->aside.n || t->state != TASK_SCHEDULED || !holds_may_look(c))
+        return ERR_OK;
+    if (reader_breakers(c->r, &f, &c->q->arena, &v, e))
+        return e->code;
+    if (!v.n)
+        return ERR_OK;
+    bool is_tenants = str_eq(v.v[0].host, BREAKER_ANY_HOST), waits = v.v[0].until_ms > c->q->now_ms;
+    struct str host = is_tenants ? S("the tenant") : str_utf8_cut(v.v[0].host, NAME_SHOWN);
+    uuid_format(v.v[0].id, id);
+    rfc3339_format(v.v[0].until_ms, until);
+    if (!arena_str(&c->q->arena, str_from(id), &h->name))
+        return error_no_room(e);
+    return holds_set(c, h, e, is_tenants ? EXPLAIN_TENANT_BREAKER : EXPLAIN_HOST_BREAKER,
+                     "the circuit breaker of " STR_FMT " is open%s%s; 'belfry breakers close %s' closes it",
+                     STR_ARG(host), waits ? ", next trial at " : ", and tries one task at a time", waits ? until : "",
+                     id);
 }
 
 /* ---- keys ---- */
@@ -212,6 +252,10 @@ enum err run_hold_read(struct run_holds *c, const struct task *t, struct run_hol
     if (holds_read_queue(c, t, ret, e))
         return e->code;
     if (ret->gate == EXPLAIN_NONE && holds_read_key(c, t, ret, e))
+        return e->code;
+    if (ret->gate == EXPLAIN_NONE && holds_read_breaker(c, t, ret, e))
+        return e->code;
+    if (ret->gate == EXPLAIN_NONE && holds_read_rate(c, t, ret, e))
         return e->code;
     bool waits = t->target == TARGET_WORKER && t->state == TASK_SCHEDULED && t->due_ms <= c->q->now_ms;
     return ret->gate == EXPLAIN_NONE && waits ? holds_set(c, ret, e, EXPLAIN_WORKER, "no worker has leased it")

@@ -337,13 +337,18 @@ static void run_view_write_awaiting(struct run_view *v, struct buf *out)
     if (v->is_final || client_call(v->w->client, &call, &a))
         return;
     json_array_foreach (json_at(a.doc.root, "awaiting"), i, item) {
-        char step[CELL_TEXT], signal[CELL_TEXT], since[CELL_TEXT];
+        char step[CELL_TEXT], signal[CELL_TEXT], since[CELL_TEXT], until[CELL_TEXT];
+        int64_t timeout_ms;
         int64_t received = json_i64_at(item, "received", 0), approvals = json_i64_at(item, "approvals", 1);
         moment_text(item, "since", v->now_ms, since);
         table_cell(json_text_at(item, "signal"), signal);
-        buf_printf(out, "Step %s awaits the signal %s, %lld of %lld received, since %s: ",
+        buf_printf(out, "Step %s awaits the signal %s, %lld of %lld received, since %s",
                    table_cell(json_text_at(item, "step"), step), signal, (long long)received, (long long)approvals,
                    since);
+        moment_text(item, "timeout_at", v->now_ms, until);
+        if (json_time_at(item, "timeout_at", &timeout_ms))
+            buf_printf(out, "; its timeout is %s", until);
+        buf_text(out, ": ");
         if (received >= approvals || json_i64_at(item, "rejections", 0))
             buf_printf(out, "it is decided, and goes on after the resume\n");
         else

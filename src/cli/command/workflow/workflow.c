@@ -186,6 +186,18 @@ enum exit_code workflow_find_run(struct verb_work *w, char ret_id[UUID_TEXT + 1]
     return workflow_find_run_word(w, str_from(w->name), ret_id);
 }
 
+/* Of a run that was cancelled and has not ended: what is left to do. */
+static const char *workflow_left_text(const json_t *run)
+{
+    static const char *const open[] = { "steps.by_status.SCHEDULED", "steps.by_status.BLOCKED",
+                                        "steps.by_status.PAUSED", "steps.by_status.RUNNING" };
+    int64_t n = 0;
+    for (size_t i = 0; i < array_count(open); i++)
+        n += json_i64_at(run, open[i], 0);
+    return n ? "Its steps are being stopped\n"
+             : "Its steps have ended, and those that are COMPLETED are being undone\n";
+}
+
 /* "ID is RUNNING, paused", and the command that comes next. */
 static void workflow_print_state(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
@@ -197,7 +209,7 @@ static void workflow_print_state(struct verb_work *w, const struct json_doc *doc
     buf_printf(out, "%s%s is %s%s\n", is_rerun ? "The new run " : "Run ", id, table_cell(state, status),
                is_paused ? ", paused: running steps finish, and no step starts" : "");
     if (is_cancel && !is_final)
-        buf_text(out, "Its steps are being stopped\n");
+        buf_text(out, workflow_left_text(doc->root));
     if (is_paused)
         buf_printf(out, "'belfry workflow resume %s%s' lets it go on\n", id, w->cli->where);
     else if (is_final)
