@@ -111,6 +111,20 @@ def test_a_cancel_says_what_is_left(ask, client, receiver):
     ended(client, made)
 
 
+def test_a_stopped_run_names_the_worker_that_still_has_a_step(ask, plain, client):
+    made = run(client, definition={"steps": [{"name": "a", "target_type": "WORKER", "queue": "jobs"}]})["id"]
+    lease = until(lambda: client.post("/v1/leases", {"queue": "jobs", "max": 1, "wait_seconds": 5, "worker": "w1"}).json["leases"])[0]
+    assert steps(client, made)[("a", None, "STEP")]["waits_for"] is None
+    done(ask("cancel", made), "Its steps are being stopped\n")
+    step = steps(client, made)[("a", None, "STEP")]
+    assert step["waits_for"]["gate"] == "leased", step
+    told = "the run was stopped, and the worker 'w1' was asked to end it; its lease ends at "
+    assert told in note(ask("show", made), "a") and told in plain("explain", made).out, plain("explain", made)
+    assert "its run was stopped, and the worker was asked to end it" in plain("explain", step["id"]).out
+    client.post(f"/v1/leases/{lease['id']}/fail", {"error": "ended"})
+    assert ended(client, made)["status"] == "CANCELLED"
+
+
 def test_a_concurrency_key_is_named_with_its_holder(ask, plain, write, client, receiver):
     held = threading.Event()
     receiver.answer("/slow", Reply(hold=held))

@@ -205,7 +205,9 @@ static enum err holds_read_below(struct run_holds *c, const struct task *t, stru
         rc = definition_cache_get(c->q->server->definitions, c->r, t->tenant, row.hash, &d, e);
     if (rc)
         return rc == ERR_NOT_FOUND ? ERR_OK : rc;
-    struct run_holds below = { .q = c->q, .r = c->r, .d = d->dag, .depth = c->depth + 1, .looks = c->looks };
+    struct run_holds below = {
+        .q = c->q, .r = c->r, .d = d->dag, .stop = row.stop, .depth = c->depth + 1, .looks = c->looks
+    };
     rc = holds_first_of(&below, &f, h, e);
     c->looks = below.looks;
     if (rc || h->gate == EXPLAIN_NONE || h->gate == EXPLAIN_PAUSED || !uuid_is_nil(h->run)) /* paused with this run */
@@ -232,6 +234,26 @@ static enum err holds_read_items(struct run_holds *c, const struct task *t, stru
     return h->gate != EXPLAIN_NONE || limited || !holds_may_look(c) ? ERR_OK : holds_first_of(c, &f, h, e);
 }
 
+/* ---- workers ---- */
+
+/* A stop cannot end what a worker has: the worker hears of it with its next renewal, or the lease ends. */
+static enum err holds_read_lease(struct run_holds *c, const struct task *t, struct run_hold *h, struct error *e)
+{
+    struct lease_row lease;
+    char until[RFC3339_TEXT + 1];
+    bool is_undo = place_kind(t->place) == PLACE_KIND_UNDO;
+    if (c->stop == RUN_GOES_ON || is_undo || t->target != TARGET_WORKER || !holds_may_look(c))
+        return ERR_OK;
+    enum err rc = reader_lease(c->r, t->tenant, t->id, &c->q->arena, &lease, e);
+    if (rc)
+        return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    rfc3339_format(lease.until_ms, until);
+    h->name = lease.worker;
+    return holds_set(c, h, e, EXPLAIN_LEASED,
+                     "the run was stopped, and the worker '" STR_FMT "' was asked to end it; its lease ends at %s",
+                     STR_ARG(str_utf8_cut(lease.worker, NAME_SHOWN)), until);
+}
+
 /* ---- all of them ---- */
 
 enum err run_hold_read(struct run_holds *c, const struct task *t, struct run_hold *ret, struct error *e)
@@ -247,7 +269,9 @@ enum err run_hold_read(struct run_holds *c, const struct task *t, struct run_hol
         return holds_read_signal(c, t, ret, e);
     if (t->links & TASK_OPEN)
         return is_map ? holds_read_items(c, t, ret, e) : holds_read_below(c, t, ret, e);
-    if (t->links & TASK_WAITS || task_shown_state(t, c->q->now_ms) == TASK_RUNNING)
+    if (task_shown_state(t, c->q->now_ms) == TASK_RUNNING)
+        return holds_read_lease(c, t, ret, e);
+    if (t->links & TASK_WAITS)
         return ERR_OK;
     if (holds_read_queue(c, t, ret, e))
         return e->code;

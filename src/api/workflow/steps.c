@@ -288,7 +288,7 @@ enum handled workflow_steps_list(struct request *q, struct reader *r)
     };
     if (steps_read_query(q, d->dag, &p, &f, &e) || (run.opened && reader_steps(r, &f, &q->arena, &v, &e)))
         return request_fail(q, &e);
-    struct run_holds holds = { .q = q, .r = r, .d = d->dag };
+    struct run_holds holds = { .q = q, .r = r, .d = d->dag, .stop = run.opened ? run.row.stop : RUN_GOES_ON };
     struct step_view view = { q, r, d->dag, p.limit <= OUTPUTS_LIMIT, &holds };
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
@@ -649,7 +649,7 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     bool over = task_is_final(s->run.task.state);
     if ((over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
         return request_fail(q, &e);
-    struct run_holds holds = { .q = q, .r = r, .d = d->dag };
+    struct run_holds holds = { .q = q, .r = r, .d = d->dag, .stop = s->run.row.stop };
     struct step_view view = { q, r, d->dag, false, &holds };
     struct jw w = respond_json(&q->response, 200);
     if (steps_write(&view, &w, &s->next, &e))
