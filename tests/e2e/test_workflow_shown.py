@@ -278,6 +278,31 @@ def test_the_delay_of_a_retried_run_counts_from_its_attempt(client, receiver):
     assert len(history) == 3 and all(0 <= x["delay_ms"] < 400 for x in history), history
 
 
+@pytest.mark.parametrize("action", ["force-complete", "skip"])
+def test_an_await_that_a_user_ended_has_no_duration_and_names_the_key(ask, belfry, server, client, tmp_path, action):
+    key = client.post("/v1/api-keys", {"name": "night shift", "scopes": ["workflows:write", "workflows:read"]}).json
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})["id"]
+    until(lambda: status(client, made)["awaiting"])
+    done(ask("step", action, made, "w", "--key", key["key"]))
+    ended(client, made)
+    step = steps(client, made)[("w", None, "STEP")]
+    assert (step["duration_ms"], step["settled_by"], step["settled_by_name"]) == (None, key["id"], "night shift"), step
+    done(ask("show", made, "w"), "The API key 'night shift' decided on it by hand\n")
+    assert note(ask("show", made), "w").lstrip("* ").split()[3] == "-", ask("show", made)
+
+
+def test_a_run_does_not_end_before_the_next_attempt_of_an_item(ask, write, client, receiver):
+    receiver.answer("/a", Reply(), Reply(status=500), Reply())
+    retry = {"max_attempts": 2, "base_delay_ms": 60000, "backoff": "FIXED", "jitter": "NONE"}
+    path = write("x.json", json.dumps({"steps": [{"name": "m", "map": {"over": [1]}, "retry": retry, **http(receiver, "/a")}]}))
+    assert ended(client, ask("run", path, "-q").out.strip())["status"] == "COMPLETED"
+    made = ask("run", path, "-q").out.strip()
+    until(lambda: any(s["due_at"] for s in steps(client, made).values()))
+    shown = done(ask("show", made), "Ends: not before in ", ", when a step or an item of it starts\n")
+    assert "Ends now" not in shown.out and "should have ended" not in shown.out, shown
+    done(ask("cancel", made))
+
+
 # ---- what a key may do ----
 
 

@@ -127,7 +127,8 @@ static enum err steps_write_times(const struct step_view *v, struct jw *w, const
     jw_kv_time_or_null(w, "started_at", started_ms);
     jw_kv_time_or_null(w, "completed_at", t->completed_ms);
     steps_write_span(w, "waited_ms", first_ms && released_ms, first_ms - released_ms);
-    steps_write_span(w, "duration_ms", first_ms && t->completed_ms, t->completed_ms - first_ms);
+    bool ran = first_ms && t->completed_ms && !settled_by(t).n; /* an await that a user ended has its start */
+    steps_write_span(w, "duration_ms", ran, t->completed_ms - first_ms);
     return ERR_OK;
 }
 
@@ -198,7 +199,8 @@ static enum err steps_write(const struct step_view *v, struct jw *w, const struc
     int64_t item = place_item(t->place);
     char error[RUN_ERROR_TEXT];
     struct run_hold hold;
-    if (run_hold_read(v->holds, t, &hold, e))
+    struct str by = settled_by(t), by_name = S("");
+    if (run_hold_read(v->holds, t, &hold, e) || (by.n && change_sender_name(v->q, v->r, by, &by_name, e)))
         return e->code;
     jw_object(w);
     jw_kv_str(w, "step", s->name);
@@ -219,7 +221,8 @@ static enum err steps_write(const struct step_view *v, struct jw *w, const struc
         return e->code;
     jw_kv_str_or_null(w, "last_error", run_step_error(v->d, t, error));
     jw_kv_bool(w, "by_hand", t->links & TASK_BY_HAND);
-    jw_kv_str_or_null(w, "settled_by", settled_by(t));
+    jw_kv_str_or_null(w, "settled_by", by);
+    jw_kv_str_or_null(w, "settled_by_name", by_name);
     run_hold_write(w, &hold);
     if (steps_write_output(v, w, t, e) || (steps_is_map(s, t) && steps_write_items(v, w, t, e)))
         return e->code;

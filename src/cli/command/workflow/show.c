@@ -179,7 +179,7 @@ static void run_view_add_step(const struct run_view *v, const struct run_step *s
     int64_t waited_ms = critical_waited_ms(c, v->now_ms);
     bool started = c->started_ms || c->first_ms;
     run_view_duration(waited_ms, c->released_ms && (started || !c->is_final), waited);
-    run_view_duration(run_view_ran_ms(v, c), started, ran);
+    run_view_duration(run_view_ran_ms(v, c), started && !s->settled_by_hand, ran);
     snprintf(attempts, sizeof attempts, "%lld", (long long)s->attempts);
     buf_init(&note, WORKFLOW_OUT_MAX);
     run_view_write_note(v, s, at, &note);
@@ -302,6 +302,15 @@ static bool run_view_write_holds(const struct run_view *v, struct buf *out)
     return n > 0;
 }
 
+/* What starts later than the estimate says is known better: a next attempt, for example. */
+static int64_t run_view_latest_due(const struct run_view *v)
+{
+    int64_t due_ms = v->steps.items_due_ms;
+    for (size_t i = 0; i < v->steps.n; i++)
+        due_ms = max_of(due_ms, v->steps.v[i].due_ms);
+    return due_ms;
+}
+
 static void run_view_write_estimate(struct run_view *v, struct buf *out)
 {
     struct critical_estimate x;
@@ -315,6 +324,13 @@ static void run_view_write_estimate(struct run_view *v, struct buf *out)
     }
     if (critical_estimate(v->times, v->graph.n, v->now_ms, &v->steps.a, &x, &ignored))
         return;
+    int64_t due_ms = run_view_latest_due(v);
+    if (due_ms > max_of(x.end_ms, v->now_ms)) {
+        when_relative(due_ms, v->now_ms, relative);
+        when_utc(due_ms, utc);
+        buf_printf(out, "Ends: not before %s, %s, when a step or an item of it starts\n", relative, utc);
+        return;
+    }
     if (x.end_ms <= v->now_ms) {
         buf_printf(out, "It should have ended by now, if it goes as the last %zu completed run%s\n", v->earlier,
                    v->earlier == 1 ? "" : "s");
