@@ -248,6 +248,10 @@ static enum err plan_close(struct run_view *v, const struct run_progress *g, str
     if (!over)
         return ERR_OK;
     plan_ended(v, g, &r, result, &no_result, p);
+    if (g->again) { /* a user has undone what was left: nothing was opened, which would have set its start */
+        p->outcome.started_us = g->begun_ms * 1000;
+        p->outcome.begun_again = true;
+    }
     if (has_attempts && (undoes || g->has_undo || undone_below))
         p->outcome.failure = FAILURE_REFUSED; /* a further attempt could not go on: steps were undone */
     if (r.state != TASK_COMPLETED)
@@ -333,7 +337,8 @@ enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
 {
     enum err rc = plan_next(v, p, e);
     bool is_step = !uuid_is_nil(p->task->run);
-    if (p->kind == PLAN_END)
-        p->outcome.begun_again = v->has_row && v->row.generation > 0 && (!is_step || p->task->attempts);
+    bool again = v->has_row && p->task->started_ms > v->row.opened_ms && (!is_step || p->task->attempts);
+    if (p->kind == PLAN_END && again)
+        p->outcome.begun_again = true;
     return rc;
 }

@@ -303,6 +303,25 @@ def test_a_run_does_not_end_before_the_next_attempt_of_an_item(ask, write, clien
     done(ask("cancel", made))
 
 
+def test_each_end_of_a_compensation_has_its_own_start(client, receiver):
+    receiver.answer("/undo", Reply(status=400), Reply(status=400))
+    receiver.answer("/b", Reply(status=400))
+    made = run(client, definition={"steps": [{"name": "a", "compensate": http(receiver, "/undo"), **http(receiver, "/a")},
+                                             {"name": "b", "depends_on": ["a"], **http(receiver, "/b")}]})["id"]
+    ended(client, made)
+    time.sleep(0.3)
+    assert client.post(f"/v1/workflows/{made}/retry", {}).status == 200
+    history = lambda: [x for x in client.get(f"/v1/tasks/{made}/executions").json["executions"] if x["completed_at"]]
+    until(lambda: len(history()) == 2)
+    assert client.post(f"/v1/workflows/{made}/steps/a/force-complete", {}).status == 200
+    until(lambda: len(history()) == 3)
+    assert ended(client, made)["compensation"] == "COMPLETE"
+    rows = history()
+    assert len({x["started_at"] for x in rows}) == 3 and all(0 <= x["delay_ms"] < 250 for x in rows), rows
+    shown, task = client.get(f"/v1/workflows/{made}").json, client.task(made)
+    assert shown["started_at"] == task["started_at"] == max(x["started_at"] for x in rows), (shown, task, rows)
+
+
 # ---- what a key may do ----
 
 

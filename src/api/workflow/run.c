@@ -432,8 +432,8 @@ static void run_write_times(struct jw *w, const struct workflow_run *run)
     const struct task *t = &run->task;
     jw_kv_time(w, "created_at", t->created_ms);
     jw_kv_time(w, "run_at", t->scheduled_ms);
-    bool first = run->opened && !run->row.generation;
-    jw_kv_time_or_null(w, "started_at", first ? run->row.opened_ms : t->started_ms);
+    bool again = run->opened && (run->row.generation || t->started_ms > run->row.opened_ms);
+    jw_kv_time_or_null(w, "started_at", run->opened && !again ? run->row.opened_ms : t->started_ms);
     jw_kv_time_or_null(w, "completed_at", t->completed_ms);
     jw_kv_time_or_null(w, "deadline_at", run->opened ? run->row.deadline_ms : 0);
 }
