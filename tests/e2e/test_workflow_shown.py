@@ -322,6 +322,49 @@ def test_each_end_of_a_compensation_has_its_own_start(client, receiver):
     assert shown["started_at"] == task["started_at"] == max(x["started_at"] for x in rows), (shown, task, rows)
 
 
+# ---- the commands ----
+
+
+def test_a_rerun_takes_a_name_and_prints_only_its_id(ask, client):
+    made = run(client, name="first", definition={"steps": [{"name": "a", "target_type": "NOOP"}]})["id"]
+    ended(client, made)
+    again = done(ask("rerun", "first", "--from", "a", "--name", "second", "--quiet")).out.strip()
+    assert ended(client, again)["name"] == "second" and again != made
+    assert client.post(f"/v1/workflows/{made}/rerun", {"from": "a", "name": ""}).status == 400
+
+
+def test_a_run_that_a_dedupe_key_finds_has_its_result(ask, write, client):
+    path = write("x.json", json.dumps({"steps": [{"name": "a", "target_type": "NOOP"}], "result": {"n": {"$ref": "/input"}}}))
+    args = ("run", path, "--input", "7", "--dedupe-key", "once", "--wait")
+    done(ask(*args), '{"n":7}\n')
+    done(ask(*args), "exists already", "It is COMPLETED\n", '{"n":7}\n')
+
+
+def test_the_list_of_steps_says_what_they_wait_for(ask, client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    made = run(client, definition={"steps": [
+        {"name": "a", **http(receiver, "/a")}, {"name": "w", "await": {"signal": "go"}}, {"name": "later", "target_type": "NOOP", "delay": "1h"}]})["id"]
+    receiver.wait("/a")
+    until(lambda: status(client, made)["awaiting"])
+    done(ask("step", "force-complete", made, "later"))
+    listed = done(ask("steps", made))
+    assert listed.lines[0].split()[-1] == "NOTE" and note(listed, "w").endswith("waits for signal 'go'"), listed
+    assert note(listed, "later").endswith("completed by hand") and note(listed, "a").split()[4] != "-", listed
+    held.set()
+    done(ask("cancel", made))
+
+
+def test_small_words_of_the_commands(ask, write, client):
+    made = run(client, definition={"steps": [{"name": "a", "target_type": "NOOP"}]}, delay="1h")["id"]
+    assert ask("pause", made).lines[0] == f"Run {made} is PAUSED: it does not start before it is resumed"
+    wrong = ask("step", "force-complete", made, "a", "--output", '{"x":')
+    assert wrong.code == 2 and "--output is not valid JSON" in wrong.err and "at 'x'" in wrong.err, wrong
+    path = write("x.json", json.dumps({"steps": [{"name": "a", "target_type": "NOOP", "delay": "1h"}]}))
+    assert ended(client, done(ask("run", path, "-q", "--deadline", "500ms")).out.strip())["status"] == "FAILED"
+    done(ask("cancel", made))
+
+
 # ---- what a key may do ----
 
 
