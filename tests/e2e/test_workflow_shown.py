@@ -355,6 +355,14 @@ def test_the_list_of_steps_says_what_they_wait_for(ask, client, receiver):
     done(ask("cancel", made))
 
 
+def test_a_wrong_name_of_a_definition_is_told_with_the_right_one(ask, client):
+    put(client, "etl", {"steps": [{"name": "a", "target_type": "NOOP"}]})
+    assert "no workflow is named 'etll'; did you mean 'etl'?" in ask("run", "etll").err
+    assert "workflow 'etl' has no version 9; its latest is 1" in ask("graph", "etl", "--version", "9").err
+    wrong = ask("graph", "nope")
+    assert wrong.code == 1 and "Nor is it the name of a definition: 'belfry workflow definitions' lists these\n" in wrong.err, wrong
+
+
 def test_small_words_of_the_commands(ask, write, client):
     made = run(client, definition={"steps": [{"name": "a", "target_type": "NOOP"}]}, delay="1h")["id"]
     assert ask("pause", made).lines[0] == f"Run {made} is PAUSED: it does not start before it is resumed"
