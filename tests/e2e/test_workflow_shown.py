@@ -166,6 +166,8 @@ def test_an_outer_run_says_what_the_runs_within_it_wait_for(ask, plain, write, c
     assert f"Ends: not before the signal 'approve' in run {held['run']} and the signal 'go'\n" in shown.out
     assert "'sub' (RUNNING, waits for signal 'approve' in run " in plain("explain", made).out
     assert steps(client, made)[("sub", None, "STEP")]["waited_ms"] is not None  # it runs
+    wrong = ask("signal", made, "approve")
+    assert wrong.code == 1 and f"no step of this run awaits a signal 'approve'; the run {held['run']} within it does: send it there" in wrong.err, wrong
     done(ask("pause", made))
     assert note(ask("show", made), "sub").endswith("the run is paused")
     explained = plain("explain", made).out

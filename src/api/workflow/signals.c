@@ -4,10 +4,13 @@
 
 #include "api/resource/change.h"
 #include "api/server/internal.h"
+#include "api/workflow/holds.h"
 #include "api/workflow/run.h"
 #include "base/rfc3339.h"
 #include "base/sentence.h"
 #include "core/flow/place.h"
+
+enum { INNER_LOOKS_MAX = 100 };
 
 struct signal_body {
     json_t *payload;
@@ -116,6 +119,32 @@ static enum err signals_find_steps(struct request *q, const struct dag *d, struc
     return error_set(e, ERR_NOT_FOUND, "no step awaits a signal '" STR_FMT "'", STR_ARG(q->name));
 }
 
+/* No step of the run awaits the signal. If a step of a run within it does, that one is named. */
+static void signals_name_inner(struct request *q, struct reader *r, const struct dag *d, struct error *e)
+{
+    struct tasks v = { 0 };
+    struct run_hold hold;
+    struct error ignored;
+    char id[UUID_TEXT + 1];
+    struct run_holds holds = { .q = q, .r = r, .d = d };
+    struct step_filter f = {
+        .tenant = q->who.tenant, .run = q->id, .states = 1U << TASK_RUNNING, .limit = INNER_LOOKS_MAX
+    };
+    if (e->code != ERR_NOT_FOUND || reader_steps(r, &f, &q->arena, &v, &ignored))
+        return;
+    for (size_t i = 0; i < v.n; i++) {
+        bool is_known = place_kind(v.v[i].place) == PLACE_KIND_STEP && place_step(v.v[i].place) < d->n;
+        if (!is_known || run_hold_read(&holds, &v.v[i], &hold, &ignored) || hold.gate != EXPLAIN_SIGNAL ||
+            uuid_is_nil(hold.run) || !str_eq(hold.name, q->name))
+            continue;
+        uuid_format(hold.run, id);
+        (void)error_set(e, ERR_NOT_FOUND,
+                        "no step of this run awaits a signal '" STR_FMT "'; the run %s within it does: send it there",
+                        STR_ARG(q->name), id);
+        return;
+    }
+}
+
 static enum err signals_write_answer(struct request *q, struct reader *r, const struct signal_request *s,
                                      struct error *e)
 {
@@ -207,8 +236,13 @@ enum handled workflow_signals_send(struct request *q, struct reader *r)
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
     if (!request_check_no_query(q))
         return HANDLED_DONE;
-    if (run_read(q, r, &run, &e) || run_definition(q, r, &run, &d, &e) || signals_find_steps(q, d->dag, s, &e) ||
-        signals_read_body(q, s, &e))
+    if (run_read(q, r, &run, &e) || run_definition(q, r, &run, &d, &e))
+        return request_fail(q, &e);
+    if (signals_find_steps(q, d->dag, s, &e)) {
+        signals_name_inner(q, r, d->dag, &e);
+        return request_fail(q, &e);
+    }
+    if (signals_read_body(q, s, &e))
         return request_fail(q, &e);
     bool as_itself = str_eq(s->row.sender, str_from(q->who.key_id));
     if (!as_itself && !identity_may(&q->who, SCOPE_WORKFLOWS_SIGNAL_AS))
