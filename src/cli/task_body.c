@@ -335,7 +335,8 @@ enum err option_json_write(const struct options *o, const char *flag, struct jw 
     else if (file_read(is_file ? given.p + 1 : given.p, &text, &why)) /* option texts are NUL-terminated */
         return error_field(e, field, "cannot be read from %s", why.text);
     if (json_parse(buf_str(&text), &doc, &why))
-        return error_field(e, field, "%s%s%s", why.field, why.field[0] ? ": " : "", why.text);
+        return error_field(e, field, "%s%s%s%s", why.text, why.field[0] ? ", at '" : "", why.field,
+                           why.field[0] ? "'" : "");
     jw_key(w, flag);
     jw_raw(w, str_trim(buf_str(&text)));
     return ERR_OK;

@@ -178,6 +178,22 @@ void paused_queue_line(const struct cli *cli, struct client *client, const json_
                    cli->where);
 }
 
+void paused_run_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct str id = str_utf8_cut(json_text_at(task, "id"), UUID_TEXT);
+    char path[VERB_PATH];
+    bool is_open_run =
+        str_eq(json_text_at(task, "target_type"), S("WORKFLOW")) && str_eq(json_text_at(task, "status"), S("RUNNING"));
+    snprintf(path, sizeof path, "/v1/workflows/" STR_FMT, STR_ARG(id));
+    struct client_request call = { .method = "GET", .path = path, .quiet = true };
+    if (is_open_run && client_call(client, &call, &a) == EXIT_DONE && json_is_true(json_at(a.doc.root, "paused")))
+        buf_printf(out,
+                   "The run is paused: running steps finish, and no step starts. 'belfry resume " STR_FMT
+                   "%s' lets it go on\n",
+                   STR_ARG(id), cli->where);
+}
+
 void execution_header(struct table *t)
 {
     table_row(t, EXECUTION_COLUMNS, "WHEN", "ATTEMPT", "STATUS", "HTTP", "DELAY", "TOOK", "ERROR");

@@ -31,6 +31,8 @@ void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out);
 
 /* A task of a paused queue does not fire, whatever its own time is. Asks the server. Adds nothing if the queue is not
  * paused, or if the key may not read queues. */
+/* Of a run that is paused: what that means, and the command that lets it go on. */
+void paused_run_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out);
 void paused_queue_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out);
 
 void execution_header(struct table *t); /* the table must have EXECUTION_COLUMNS columns */

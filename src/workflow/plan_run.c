@@ -248,6 +248,10 @@ static enum err plan_close(struct run_view *v, const struct run_progress *g, str
     if (!over)
         return ERR_OK;
     plan_ended(v, g, &r, result, &no_result, p);
+    if (g->again) { /* a user has undone what was left: nothing was opened, which would have set its start */
+        p->outcome.started_us = g->begun_ms * 1000;
+        p->outcome.begun_again = true;
+    }
     if (has_attempts && (undoes || g->has_undo || undone_below))
         p->outcome.failure = FAILURE_REFUSED; /* a further attempt could not go on: steps were undone */
     if (r.state != TASK_COMPLETED)
@@ -305,7 +309,7 @@ static bool plan_stopped_around(struct run_view *v, const struct run_progress *g
     return true;
 }
 
-enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
+static enum err plan_next(struct run_view *v, struct plan *p, struct error *e)
 {
     struct run_progress g;
     if (!v->has_row)
@@ -326,4 +330,15 @@ enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
         return plan_stopped(v, &g, p, e);
     plan_wait(v, &g, p);
     return ERR_OK;
+}
+
+/* A step that its outer run has opened anew was due by its own row, until it is retried by itself. */
+enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
+{
+    enum err rc = plan_next(v, p, e);
+    bool is_step = !uuid_is_nil(p->task->run);
+    bool again = v->has_row && p->task->started_ms > v->row.opened_ms && (!is_step || p->task->attempts);
+    if (p->kind == PLAN_END && again)
+        p->outcome.begun_again = true;
+    return rc;
 }

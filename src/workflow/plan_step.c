@@ -142,7 +142,33 @@ static enum err plan_map(struct step_view *x, struct plan *p, struct error *e)
 
 /* ---- awaits ---- */
 
-static enum err await_output(const struct signal_rows *signals, struct plan *p, struct str *ret, struct error *e)
+/* The API key that is the sender. False: it is a name that an application gave. */
+static bool await_key(struct step_view *x, struct str sender, struct plan *p, struct api_key *ret)
+{
+    struct error ignored;
+    bool known = reader_key(x->v->c->reader, sender, &p->arena, ret, &ignored) == ERR_OK;
+    return known && ret->tenant == p->task->tenant;
+}
+
+static struct str await_sender(struct step_view *x, struct str sender, struct plan *p)
+{
+    struct api_key key;
+    return await_key(x, sender, p, &key) && key.name.n ? key.name : sender;
+}
+
+/* "key" says that the key itself has sent it: names of keys may be equal, and an application may have users of the
+ * same names. */
+static void await_write_sender(struct step_view *x, struct jw *w, struct str sender, struct plan *p)
+{
+    struct api_key key;
+    bool is_key = await_key(x, sender, p, &key);
+    jw_kv_str(w, "by", is_key && key.name.n ? key.name : sender);
+    if (is_key)
+        jw_kv_str(w, "key", key.id);
+}
+
+static enum err await_output(struct step_view *x, const struct signal_rows *signals, struct plan *p, struct str *ret,
+                             struct error *e)
 {
     cleanup_with(buf_release) struct buf out;
     struct jw w;
@@ -152,7 +178,7 @@ static enum err await_output(const struct signal_rows *signals, struct plan *p, 
     for (size_t i = 0; i < signals->n; i++) {
         const struct signal_row *s = &signals->v[i];
         jw_object(&w);
-        jw_kv_str(&w, "by", s->sender);
+        await_write_sender(x, &w, s->sender, p);
         jw_kv_time(&w, "at", s->time_ms);
         jw_kv_cstr(&w, "decision", s->rejects ? "REJECT" : "APPROVE");
         if (s->payload.n) {
@@ -163,15 +189,6 @@ static enum err await_output(const struct signal_rows *signals, struct plan *p, 
     }
     jw_array_end(&w);
     return !out.full && arena_str(&p->arena, buf_str(&out), ret) ? ERR_OK : error_no_room(e);
-}
-
-/* The name of the API key that sent it, if the sender is one. */
-static struct str await_sender(struct step_view *x, struct str sender, struct plan *p)
-{
-    struct api_key key;
-    struct error ignored;
-    bool known = reader_key(x->v->c->reader, sender, &p->arena, &key, &ignored) == ERR_OK;
-    return known && key.tenant == p->task->tenant && key.name.n ? key.name : sender;
 }
 
 static void plan_rejected(struct step_view *x, const struct signal_rows *signals, struct plan *p)
@@ -229,7 +246,7 @@ static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
     if (o == FLOW_FAILED) {
         plan_rejected(x, &signals, p);
     } else if (o == FLOW_COMPLETED) {
-        if (await_output(&signals, p, &output, e))
+        if (await_output(x, &signals, p, &output, e))
             return e->code;
         int64_t started_ms = p->task->started_ms ? p->task->started_ms : p->now_ms;
         plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .output = output, .started_us = started_ms * 1000 });

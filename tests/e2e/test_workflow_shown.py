@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 import threading
+import time
 
 import pytest
 
@@ -51,6 +52,79 @@ def test_a_paused_queue_is_named_for_the_run_the_step_and_the_task(ask, plain, w
     assert ended(client, made)["status"] == "COMPLETED"
 
 
+@pytest.mark.standalone("each process that runs tasks counts the calls that open a breaker")
+def test_a_breaker_is_named_with_its_id_and_remedy(ask, plain, client, receiver):
+    once = {"type": "ONE_TIME", "retry": {"max_attempts": 1}}
+    release = threading.Event()
+    receiver.answer("/fail", *[Reply(503, hold=release)] * 12)
+    for _ in range(12):
+        client.create(**once, **receiver.target("/fail"))
+    receiver.wait("/fail", 12)
+    release.set()
+    breaker = until(lambda: client.get("/v1/breakers").json["breakers"])[0]
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})["id"]
+    held = until(lambda: (x := steps(client, made).get(("a", None, "STEP"))) and x["waits_for"])
+    assert held["gate"] == "host_breaker" and held["name"] == breaker["id"], (held, breaker)
+    remedy = f"'belfry breakers close {breaker['id']}' closes it"
+    assert remedy in held["explanation"] and remedy in plain("explain", made).out, held
+    assert remedy in ask("show", made).out
+    done(plain("breakers", "close", breaker["id"]))
+    assert ended(client, made)["status"] == "COMPLETED"
+
+
+def test_the_rate_of_a_queue_is_named(ask, plain, client):
+    done(plain("queue", "set", "slow", "--rate", "0.01", "--burst", "1"))
+    definition = {"steps": [{"name": name, "target_type": "NOOP", "queue": "slow"} for name in "ab"]}
+    made = run(client, definition=definition)["id"]
+    holds = lambda: [s["waits_for"] for s in steps(client, made).values() if s["waits_for"]]
+    held = until(holds)[0]
+    assert (held["gate"], held["name"]) == ("queue_rate", "slow") and "queue 'slow' starts at most 0.01 a second" in held["explanation"], held
+    assert held["explanation"] in plain("explain", made).out
+    done(plain("queue", "set", "slow", "--rate", "0"))
+    assert ended(client, made)["status"] == "COMPLETED"
+
+
+def test_a_pause_is_told_by_the_commands_of_tasks(ask, plain, client):
+    made = run(client, definition={"steps": [{"name": "sign", "await": {"signal": "go", "timeout": "1h"}}]})["id"]
+    until(lambda: "awaits the signal go, 0 of 1 received" in ask("show", made).out)
+    assert re.search(r"; its timeout is in .*: 'belfry workflow signal ", ask("show", made).out), ask("show", made)
+    told = f"The run is paused: running steps finish, and no step starts. 'belfry resume {made}' lets it go on\n"
+    assert told not in plain("show", made).out
+    assert done(plain("pause", made)).out == f"{made} is RUNNING\n{told}"
+    done(plain("show", made), told)
+    done(plain("resume", made))
+    assert told not in plain("show", made).out
+    done(ask("cancel", made))
+
+
+def test_a_cancel_says_what_is_left(ask, client, receiver):
+    held, undo = threading.Event(), threading.Event()
+    receiver.answer("/undo", Reply(hold=undo))
+    made = run(client, definition={"steps": [
+        {"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")}, {"name": "w", "depends_on": ["a"], "await": {"signal": "go"}}]})["id"]
+    until(lambda: status(client, made)["awaiting"])
+    first = done(ask("cancel", made, "--compensate"))
+    receiver.wait("/undo")
+    again = done(ask("cancel", made, "--compensate"), "Its steps have ended, and those that are COMPLETED are being undone\n")
+    assert "being stopped" not in again.out, (first, again)
+    undo.set()
+    ended(client, made)
+
+
+def test_a_stopped_run_names_the_worker_that_still_has_a_step(ask, plain, client):
+    made = run(client, definition={"steps": [{"name": "a", "target_type": "WORKER", "queue": "jobs"}]})["id"]
+    lease = until(lambda: client.post("/v1/leases", {"queue": "jobs", "max": 1, "wait_seconds": 5, "worker": "w1"}).json["leases"])[0]
+    assert steps(client, made)[("a", None, "STEP")]["waits_for"] is None
+    done(ask("cancel", made), "Its steps are being stopped\n")
+    step = steps(client, made)[("a", None, "STEP")]
+    assert step["waits_for"]["gate"] == "leased", step
+    told = "the run was stopped, and the worker 'w1' was asked to end it; its lease ends at "
+    assert told in note(ask("show", made), "a") and told in plain("explain", made).out, plain("explain", made)
+    assert "its run was stopped, and the worker was asked to end it" in plain("explain", step["id"]).out
+    client.post(f"/v1/leases/{lease['id']}/fail", {"error": "ended"})
+    assert ended(client, made)["status"] == "CANCELLED"
+
+
 def test_a_concurrency_key_is_named_with_its_holder(ask, plain, write, client, receiver):
     held = threading.Event()
     receiver.answer("/slow", Reply(hold=held))
@@ -92,6 +166,8 @@ def test_an_outer_run_says_what_the_runs_within_it_wait_for(ask, plain, write, c
     assert f"Ends: not before the signal 'approve' in run {held['run']} and the signal 'go'\n" in shown.out
     assert "'sub' (RUNNING, waits for signal 'approve' in run " in plain("explain", made).out
     assert steps(client, made)[("sub", None, "STEP")]["waited_ms"] is not None  # it runs
+    wrong = ask("signal", made, "approve")
+    assert wrong.code == 1 and f"no step of this run awaits a signal 'approve'; the run {held['run']} within it does: send it there" in wrong.err, wrong
     done(ask("pause", made))
     assert note(ask("show", made), "sub").endswith("the run is paused")
     explained = plain("explain", made).out
@@ -147,6 +223,192 @@ def test_the_time_in_a_paused_queue_is_time_waited(ask, plain, client):
     for (name, item, _), step in after.items():
         history = client.get(f"/v1/tasks/{step['id']}/executions").json["executions"]
         assert all(x["delay_ms"] >= 0 for x in history), (name, item, history)
+
+
+def test_a_step_released_during_a_pause_waits_from_there_on(ask, client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"}]})["id"]
+    receiver.wait("/a")
+    done(ask("pause", made))
+    begun = steps(client, made)[("b", None, "STEP")]
+    assert begun["released_at"] is None
+    time.sleep(0.3)
+    held.set()
+    until(lambda: steps(client, made)[("a", None, "STEP")]["status"] == "COMPLETED")
+    done(ask("resume", made))
+    assert ended(client, made)["status"] == "COMPLETED"
+    a, b = (steps(client, made)[(x, None, "STEP")] for x in "ab")
+    assert b["released_at"] >= a["completed_at"] and a["duration_ms"] >= 300, (a, b)
+    execution = client.get(f"/v1/tasks/{b['id']}/executions").json["executions"][0]
+    assert execution["delay_ms"] <= b["waited_ms"] + 5, (b, execution)
+
+
+def test_the_time_waited_ends_with_the_first_start_despite_run_now(ask, client, receiver):
+    receiver.answer("/a", Reply(status=500), Reply(status=500), Reply())
+    retry = {"max_attempts": 3, "base_delay_ms": 60000, "backoff": "FIXED", "jitter": "NONE"}
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a"), "retry": retry}]})["id"]
+    first = until(lambda: (x := steps(client, made).get(("a", None, "STEP"))) and x["due_at"] and x)
+    time.sleep(0.2)
+    done(ask("step", "run-now", made, "a"))
+    until(lambda: (x := steps(client, made)[("a", None, "STEP")])["attempts"] == 2 and x["due_at"])
+    done(ask("step", "run-now", made, "a"))
+    assert ended(client, made)["status"] == "COMPLETED"
+    step = steps(client, made)[("a", None, "STEP")]
+    assert step["attempts"] == 3 and step["waited_ms"] == first["waited_ms"] and step["duration_ms"] >= 200, (first, step)
+    assert step["released_at"] == first["released_at"]
+
+
+def test_the_time_of_a_sub_workflow_counts_all_its_attempts(client, receiver):
+    receiver.answer("/a", Reply(status=500), Reply())
+    put(client, "inner", {"steps": [{"name": "a", **http(receiver, "/a"), "retry": {"max_attempts": 1}}]})
+    retry = {"max_attempts": 2, "base_delay_ms": 400, "backoff": "FIXED", "jitter": "NONE"}
+    made = run(client, definition={"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}, "retry": retry}]})["id"]
+    assert ended(client, made)["status"] == "COMPLETED"
+    step = steps(client, made)[("sub", None, "STEP")]
+    assert step["attempts"] == 2 and step["waited_ms"] < 400 <= step["duration_ms"], step
+
+
+def test_the_delay_of_a_retried_run_counts_from_its_attempt(client, receiver):
+    receiver.answer("/a", Reply(status=400), Reply(status=400), Reply())
+    retry = {"max_attempts": 2, "base_delay_ms": 500, "backoff": "FIXED", "jitter": "NONE"}
+    made = run(client, retry=retry, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})["id"]
+    assert ended(client, made)["status"] == "FAILED"
+    assert client.post(f"/v1/workflows/{made}/retry", {}).status == 200
+    assert ended(client, made)["status"] == "COMPLETED"
+    history = client.get(f"/v1/tasks/{made}/executions").json["executions"]
+    assert len(history) == 3 and all(0 <= x["delay_ms"] < 400 for x in history), history
+
+
+@pytest.mark.parametrize("action", ["force-complete", "skip"])
+def test_an_await_that_a_user_ended_has_no_duration_and_names_the_key(ask, belfry, server, client, tmp_path, action):
+    key = client.post("/v1/api-keys", {"name": "night shift", "scopes": ["workflows:write", "workflows:read"]}).json
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})["id"]
+    until(lambda: status(client, made)["awaiting"])
+    done(ask("step", action, made, "w", "--key", key["key"]))
+    ended(client, made)
+    step = steps(client, made)[("w", None, "STEP")]
+    assert (step["duration_ms"], step["settled_by"], step["settled_by_name"]) == (None, key["id"], "night shift"), step
+    done(ask("show", made, "w"), "The API key 'night shift' decided on it by hand\n")
+    assert note(ask("show", made), "w").lstrip("* ").split()[3] == "-", ask("show", made)
+
+
+def test_a_run_does_not_end_before_the_next_attempt_of_an_item(ask, write, client, receiver):
+    receiver.answer("/a", Reply(), Reply(status=500), Reply())
+    retry = {"max_attempts": 2, "base_delay_ms": 60000, "backoff": "FIXED", "jitter": "NONE"}
+    path = write("x.json", json.dumps({"steps": [{"name": "m", "map": {"over": [1]}, "retry": retry, **http(receiver, "/a")}]}))
+    assert ended(client, ask("run", path, "-q").out.strip())["status"] == "COMPLETED"
+    made = ask("run", path, "-q").out.strip()
+    until(lambda: any(s["due_at"] for s in steps(client, made).values()))
+    shown = done(ask("show", made), "Ends: not before in ", ", when a step or an item of it starts\n")
+    assert "Ends now" not in shown.out and "should have ended" not in shown.out, shown
+    done(ask("cancel", made))
+
+
+def test_each_end_of_a_compensation_has_its_own_start(client, receiver):
+    receiver.answer("/undo", Reply(status=400), Reply(status=400))
+    receiver.answer("/b", Reply(status=400))
+    made = run(client, definition={"steps": [{"name": "a", "compensate": http(receiver, "/undo"), **http(receiver, "/a")},
+                                             {"name": "b", "depends_on": ["a"], **http(receiver, "/b")}]})["id"]
+    ended(client, made)
+    time.sleep(0.3)
+    assert client.post(f"/v1/workflows/{made}/retry", {}).status == 200
+    history = lambda: [x for x in client.get(f"/v1/tasks/{made}/executions").json["executions"] if x["completed_at"]]
+    until(lambda: len(history()) == 2)
+    assert client.post(f"/v1/workflows/{made}/steps/a/force-complete", {}).status == 200
+    until(lambda: len(history()) == 3)
+    assert ended(client, made)["compensation"] == "COMPLETE"
+    rows = history()
+    assert len({x["started_at"] for x in rows}) == 3 and all(0 <= x["delay_ms"] < 250 for x in rows), rows
+    shown, task = client.get(f"/v1/workflows/{made}").json, client.task(made)
+    assert shown["started_at"] == task["started_at"] == max(x["started_at"] for x in rows), (shown, task, rows)
+
+
+# ---- the commands ----
+
+
+def test_a_rerun_takes_a_name_and_prints_only_its_id(ask, client):
+    made = run(client, name="first", definition={"steps": [{"name": "a", "target_type": "NOOP"}]})["id"]
+    ended(client, made)
+    again = done(ask("rerun", "first", "--from", "a", "--name", "second", "--quiet")).out.strip()
+    assert ended(client, again)["name"] == "second" and again != made
+    assert client.post(f"/v1/workflows/{made}/rerun", {"from": "a", "name": ""}).status == 400
+
+
+def test_a_run_that_a_dedupe_key_finds_has_its_result(ask, write, client):
+    path = write("x.json", json.dumps({"steps": [{"name": "a", "target_type": "NOOP"}], "result": {"n": {"$ref": "/input"}}}))
+    args = ("run", path, "--input", "7", "--dedupe-key", "once", "--wait")
+    done(ask(*args), '{"n":7}\n')
+    done(ask(*args), "exists already", "It is COMPLETED\n", '{"n":7}\n')
+
+
+def test_the_list_of_steps_says_what_they_wait_for(ask, client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    made = run(client, definition={"steps": [
+        {"name": "a", **http(receiver, "/a")}, {"name": "w", "await": {"signal": "go"}}, {"name": "later", "target_type": "NOOP", "delay": "1h"}]})["id"]
+    receiver.wait("/a")
+    until(lambda: status(client, made)["awaiting"])
+    done(ask("step", "force-complete", made, "later"))
+    listed = done(ask("steps", made))
+    assert listed.lines[0].split()[-1] == "NOTE" and note(listed, "w").endswith("waits for signal 'go'"), listed
+    assert note(listed, "later").endswith("completed by hand") and note(listed, "a").split()[4] != "-", listed
+    held.set()
+    done(ask("cancel", made))
+
+
+def test_a_wrong_name_of_a_definition_is_told_with_the_right_one(ask, client):
+    put(client, "etl", {"steps": [{"name": "a", "target_type": "NOOP"}]})
+    assert "no workflow is named 'etll'; did you mean 'etl'?" in ask("run", "etll").err
+    assert "workflow 'etl' has no version 9; its latest is 1" in ask("graph", "etl", "--version", "9").err
+    wrong = ask("graph", "nope")
+    assert wrong.code == 1 and "Nor is it the name of a definition: 'belfry workflow definitions' lists these\n" in wrong.err, wrong
+
+
+def test_small_words_of_the_commands(ask, write, client):
+    made = run(client, definition={"steps": [{"name": "a", "target_type": "NOOP"}]}, delay="1h")["id"]
+    assert ask("pause", made).lines[0] == f"Run {made} is PAUSED: it does not start before it is resumed"
+    wrong = ask("step", "force-complete", made, "a", "--output", '{"x":')
+    assert wrong.code == 2 and "--output is not valid JSON" in wrong.err and "at 'x'" in wrong.err, wrong
+    path = write("x.json", json.dumps({"steps": [{"name": "a", "target_type": "NOOP", "delay": "1h"}]}))
+    assert ended(client, done(ask("run", path, "-q", "--deadline", "500ms")).out.strip())["status"] == "FAILED"
+    done(ask("cancel", made))
+
+
+# ---- what a key may do ----
+
+
+def test_a_key_that_only_writes_is_told_before_a_run_starts(belfry, server, client, write, tmp_path):
+    key = client.post("/v1/api-keys", {"name": "w", "scopes": ["workflows:write"]}).json["key"]
+    env = {"HOME": str(tmp_path), "BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir), "BELFRY_KEY": key}
+    path = write("x.json", json.dumps({"steps": [{"name": "a", "target_type": "NOOP"}]}))
+    refused = belfry("workflow", "run", path, "--wait", "--name", "never", env=env)
+    assert refused.code == 1 and "--wait needs a key with the scope 'workflows:read'; nothing was started" in refused.err, refused
+    assert client.get("/v1/workflows?name=never").json["workflows"] == []
+    done(belfry("workflow", "run", path, "-q", env=env))
+    put(client, "old", {"steps": [{"name": "a", "target_type": "NOOP"}]})
+    done(belfry("workflow", "rm", "old", env=env))
+    assert client.get("/v1/workflow-definitions/old").status == 404
+
+
+# ---- who approves ----
+
+
+def test_nobody_approves_as_a_key_and_in_its_name(client):
+    step = {"name": "w", "await": {"signal": "go", "approvals": 2}}
+    made = run(client, definition={"steps": [step], "result": {"$ref": "/steps/w/output"}})["id"]
+    path, key = f"/v1/workflows/{made}/signals/go", client.post("/v1/api-keys", {"name": "ann4", "scopes": ["workflows:signal"]}).json
+    for by in ("ann4", key["id"], "cert:ann"):
+        refused = client.post(path, {"by": by})
+        assert refused.status == 409 and "sends its own signals" in refused.json["detail"], refused.json
+    assert client.post(path, {"by": "eve"}).json["received"] == 1
+    late = client.post("/v1/api-keys", {"name": "eve", "scopes": ["workflows:signal"]}).json
+    send = lambda k: client.post(path, {}, headers={"Authorization": f"Bearer {k['key']}"}, auth=False)
+    refused = send(late)
+    assert refused.status == 409 and "another key has sent it in the name 'eve'" in refused.json["detail"], refused.json
+    assert send(key).json["received"] == 2
+    signed = ended(client, made)["result"]
+    assert [(x["by"], x.get("key")) for x in signed] == [("eve", None), ("ann4", key["id"])], signed
 
 
 @pytest.mark.standalone("it is killed")

@@ -127,6 +127,10 @@ SICK_READ(workflow,
           (struct reader * r, int32_t t, struct str name, int64_t version, struct arena *a, struct workflow_row *ret,
            struct error *e),
           r, t, name, version, a, ret, e)
+SICK_READ(workflows,
+          (struct reader * r, int32_t t, struct str after, size_t max, struct arena *a, struct workflow_rows *ret,
+           struct error *e),
+          r, t, after, max, a, ret, e)
 SICK_READ(run, (struct reader * r, int32_t t, struct uuid run, struct arena *a, struct run_row *ret, struct error *e),
           r, t, run, a, ret, e)
 SICK_READ(steps, (struct reader * r, const struct step_filter *f, struct arena *a, struct tasks *ret, struct error *e),
@@ -157,6 +161,7 @@ static inline enum err sick_reader(struct store *store, struct reader **ret, str
                                            .counts = sick_counts,
                                            .definition = sick_definition,
                                            .workflow = sick_workflow,
+                                           .workflows = sick_workflows,
                                            .run = sick_run,
                                            .steps = sick_steps,
                                            .unstarted = sick_unstarted,

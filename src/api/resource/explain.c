@@ -347,14 +347,19 @@ static void explain_on_node_answer(struct explain_answer *a)
 /* ---- tasks for outside workers ---- */
 
 /* The worker that has the lease, its expiry and its progress. */
-static enum handled explain_lease(struct request *q, const struct task *t, const struct lease_row *l)
+static enum handled explain_lease(struct request *q, struct reader *r, const struct task *t, const struct lease_row *l)
 {
+    struct run_row run;
+    struct error ignored;
+    bool stopped = !uuid_is_nil(t->run) && place_kind(t->place) != PLACE_KIND_UNDO &&
+                   reader_run(r, t->tenant, t->run, &q->arena, &run, &ignored) == ERR_OK && run.stop != RUN_GOES_ON;
     struct explanation x = { .outcome = EXPLAIN_WILL_RUN, .position = -1 };
     char when[RFC3339_TEXT + 1];
     rfc3339_format(l->until_ms, when);
-    explain_state(&x, EXPLAIN_LEASED, "the worker '" STR_FMT "' has it until %s%s" STR_FMT,
-                  STR_ARG(str_utf8_cut(l->worker, 200)), when, l->progress.n ? "; its progress: " : "",
-                  STR_ARG(str_utf8_cut(l->progress, 200)));
+    explain_state(&x, EXPLAIN_LEASED, "the worker '" STR_FMT "' has it until %s%s%s" STR_FMT,
+                  STR_ARG(str_utf8_cut(l->worker, 200)), when,
+                  stopped ? "; its run was stopped, and the worker was asked to end it" : "",
+                  l->progress.n ? "; its progress: " : "", STR_ARG(str_utf8_cut(l->progress, 200)));
     return explain_respond(q, t, NULL, &x);
 }
 
@@ -364,7 +369,7 @@ static enum handled explain_worker(struct request *q, struct reader *r, const st
     struct lease_row lease;
     enum err rc = reader_lease(r, q->who.tenant, t->id, &q->arena, &lease, &e);
     if (rc == ERR_OK)
-        return explain_lease(q, t, &lease);
+        return explain_lease(q, r, t, &lease);
     if (rc != ERR_NOT_FOUND)
         return request_fail(q, &e);
     return explain_ask_node(q, r, explain_query_new(q, t), explain_on_node_answer);

@@ -10,7 +10,6 @@
 #include "port/catalog.h"
 
 enum {
-    NAME_CHARACTERS = 255,
     SHARED_KEY_BYTES = 200,
     WORD_BYTES = 100,
     KEY_BYTES = 255,
@@ -245,7 +244,7 @@ static bool task_body_is_word(struct str s)
 }
 
 /* C0, DEL, and C1 as UTF-8 encodes it. */
-static bool task_body_has_control(struct str s)
+bool task_body_has_control(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         unsigned char c = (unsigned char)s.p[i];

@@ -4,6 +4,8 @@
 #include "api/task/json.h"
 #include "port/store/dependencies.h"
 
+enum { NAME_CHARACTERS = 255 }; /* of a task */
+
 struct retry_body {
     int64_t max_attempts, base_delay_ms, max_delay_ms;
     int backoff, jitter;
@@ -94,3 +96,6 @@ int64_t task_spread_ms(const struct task *t);   /* of an OCCURRENCE: 0 */
 typedef const char *const words[];
 extern words kind_names, gap_names, repeat_names, calendar_policy_names, catch_up_names, overlap_names, dedupe_names,
     delivery_names, backoff_names, jitter_names;
+
+/* Names and keys must not hold any. */
+bool task_body_has_control(struct str s);

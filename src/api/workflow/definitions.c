@@ -74,11 +74,8 @@ enum handled workflow_definitions_get(struct request *q, struct reader *r)
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
     if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e))
         return request_fail(q, &e);
-    enum err rc = reader_workflow(r, q->who.tenant, q->name, p.version, &q->arena, &row, &e);
-    if (rc == ERR_NOT_FOUND)
-        return request_refuse(q, PROBLEM_NOT_FOUND,
-                              p.version ? "there is no such version of a workflow" : "there is no such workflow");
-    if (rc || definition_cache_get(q->server->definitions, r, q->who.tenant, row.hash, &d, &e))
+    if (run_find_workflow(q, r, q->name, p.version, &row, &e) ||
+        definition_cache_get(q->server->definitions, r, q->who.tenant, row.hash, &d, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);

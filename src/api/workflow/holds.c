@@ -9,6 +9,7 @@
 #include "core/flow/place.h"
 #include "core/sharing/slot.h"
 
+enum { RATE_HELD_MS = 500 }; /* a task that is due starts within less */
 enum { LOOKS_MAX = 50, BELOW_MAX = 100, TEXT_MAX = 1024, NAME_SHOWN = 120, BELOW_ARENA = 64 << 20 };
 
 __attribute__((format(printf, 5, 6))) static enum err
@@ -43,6 +44,45 @@ static enum err holds_read_queue(struct run_holds *c, const struct task *t, stru
         rfc3339_format(rules.paused_until_ms, until);
     return holds_set(c, h, e, EXPLAIN_QUEUE_PAUSED, "queue '" STR_FMT "' is paused%s%s", STR_ARG(t->queue),
                      until[0] ? " until " : "", until);
+}
+
+/* It is due, and the queue has not let it go: others of the queue were first. */
+static enum err holds_read_rate(struct run_holds *c, const struct task *t, struct run_hold *h, struct error *e)
+{
+    struct catalog_cache *catalog = c->q->server->setup.catalog;
+    struct queue_rules rules = catalog ? catalog_cache_queue(catalog, t->tenant, t->queue, NULL) : QUEUE_RULES_DEFAULT;
+    if (rules.rate <= 0 || t->state != TASK_SCHEDULED || c->q->now_ms - t->due_ms < RATE_HELD_MS)
+        return ERR_OK;
+    h->name = t->queue;
+    return holds_set(c, h, e, EXPLAIN_QUEUE_RATE,
+                     "queue '" STR_FMT "' starts at most %g a second; 'belfry queue set " STR_FMT " --rate' changes it",
+                     STR_ARG(t->queue), rules.rate, STR_ARG(t->queue));
+}
+
+/* ---- breakers ---- */
+
+/* A task that a breaker holds is put aside, in the lane of its host. */
+static enum err holds_read_breaker(struct run_holds *c, const struct task *t, struct run_hold *h, struct error *e)
+{
+    struct breaker_filter f = { .tenant = t->tenant, .host = t->aside, .limit = 1 };
+    struct breaker_rows v = { 0 };
+    char id[UUID_TEXT + 1], until[RFC3339_TEXT + 1];
+    if (!t->aside.n || t->state != TASK_SCHEDULED || !holds_may_look(c))
+        return ERR_OK;
+    if (reader_breakers(c->r, &f, &c->q->arena, &v, e))
+        return e->code;
+    if (!v.n)
+        return ERR_OK;
+    bool is_tenants = str_eq(v.v[0].host, BREAKER_ANY_HOST), waits = v.v[0].until_ms > c->q->now_ms;
+    struct str host = is_tenants ? S("the tenant") : str_utf8_cut(v.v[0].host, NAME_SHOWN);
+    uuid_format(v.v[0].id, id);
+    rfc3339_format(v.v[0].until_ms, until);
+    if (!arena_str(&c->q->arena, str_from(id), &h->name))
+        return error_no_room(e);
+    return holds_set(c, h, e, is_tenants ? EXPLAIN_TENANT_BREAKER : EXPLAIN_HOST_BREAKER,
+                     "the circuit breaker of " STR_FMT " is open%s%s; 'belfry breakers close %s' closes it",
+                     STR_ARG(host), waits ? ", next trial at " : ", and tries one task at a time", waits ? until : "",
+                     id);
 }
 
 /* ---- keys ---- */
@@ -165,7 +205,9 @@ static enum err holds_read_below(struct run_holds *c, const struct task *t, stru
         rc = definition_cache_get(c->q->server->definitions, c->r, t->tenant, row.hash, &d, e);
     if (rc)
         return rc == ERR_NOT_FOUND ? ERR_OK : rc;
-    struct run_holds below = { .q = c->q, .r = c->r, .d = d->dag, .depth = c->depth + 1, .looks = c->looks };
+    struct run_holds below = {
+        .q = c->q, .r = c->r, .d = d->dag, .stop = row.stop, .depth = c->depth + 1, .looks = c->looks
+    };
     rc = holds_first_of(&below, &f, h, e);
     c->looks = below.looks;
     if (rc || h->gate == EXPLAIN_NONE || h->gate == EXPLAIN_PAUSED || !uuid_is_nil(h->run)) /* paused with this run */
@@ -192,6 +234,26 @@ static enum err holds_read_items(struct run_holds *c, const struct task *t, stru
     return h->gate != EXPLAIN_NONE || limited || !holds_may_look(c) ? ERR_OK : holds_first_of(c, &f, h, e);
 }
 
+/* ---- workers ---- */
+
+/* A stop cannot end what a worker has: the worker hears of it with its next renewal, or the lease ends. */
+static enum err holds_read_lease(struct run_holds *c, const struct task *t, struct run_hold *h, struct error *e)
+{
+    struct lease_row lease;
+    char until[RFC3339_TEXT + 1];
+    bool is_undo = place_kind(t->place) == PLACE_KIND_UNDO;
+    if (c->stop == RUN_GOES_ON || is_undo || t->target != TARGET_WORKER || !holds_may_look(c))
+        return ERR_OK;
+    enum err rc = reader_lease(c->r, t->tenant, t->id, &c->q->arena, &lease, e);
+    if (rc)
+        return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    rfc3339_format(lease.until_ms, until);
+    h->name = lease.worker;
+    return holds_set(c, h, e, EXPLAIN_LEASED,
+                     "the run was stopped, and the worker '" STR_FMT "' was asked to end it; its lease ends at %s",
+                     STR_ARG(str_utf8_cut(lease.worker, NAME_SHOWN)), until);
+}
+
 /* ---- all of them ---- */
 
 enum err run_hold_read(struct run_holds *c, const struct task *t, struct run_hold *ret, struct error *e)
@@ -207,11 +269,17 @@ enum err run_hold_read(struct run_holds *c, const struct task *t, struct run_hol
         return holds_read_signal(c, t, ret, e);
     if (t->links & TASK_OPEN)
         return is_map ? holds_read_items(c, t, ret, e) : holds_read_below(c, t, ret, e);
-    if (t->links & TASK_WAITS || task_shown_state(t, c->q->now_ms) == TASK_RUNNING)
+    if (task_shown_state(t, c->q->now_ms) == TASK_RUNNING)
+        return holds_read_lease(c, t, ret, e);
+    if (t->links & TASK_WAITS)
         return ERR_OK;
     if (holds_read_queue(c, t, ret, e))
         return e->code;
     if (ret->gate == EXPLAIN_NONE && holds_read_key(c, t, ret, e))
+        return e->code;
+    if (ret->gate == EXPLAIN_NONE && holds_read_breaker(c, t, ret, e))
+        return e->code;
+    if (ret->gate == EXPLAIN_NONE && holds_read_rate(c, t, ret, e))
         return e->code;
     bool waits = t->target == TARGET_WORKER && t->state == TASK_SCHEDULED && t->due_ms <= c->q->now_ms;
     return ret->gate == EXPLAIN_NONE && waits ? holds_set(c, ret, e, EXPLAIN_WORKER, "no worker has leased it")

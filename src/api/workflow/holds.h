@@ -17,6 +17,7 @@ struct run_holds {
     struct request *q;
     struct reader *r;
     const struct dag *d; /* of the run that the steps belong to */
+    enum run_stop stop;  /* of that run */
     int depth;           /* of runs within runs */
     size_t looks;
     struct str key; /* the key that was looked up last, and what was found */

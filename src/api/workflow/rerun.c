@@ -8,7 +8,7 @@
 #include "core/flow/place.h"
 
 struct rerun_body {
-    struct str from;
+    struct str from, name;
     json_t *input;
 };
 
@@ -52,7 +52,7 @@ static enum err rerun_make(struct request *q, const struct workflow_run *run, co
                                .version = 1,
                                .priority = o->priority,
                                .queue = o->queue,
-                               .name = o->name,
+                               .name = b->name.n ? b->name : o->name,
                                .task_type = o->task_type,
                                .delivery = o->delivery,
                                .expires_after_ms = o->expires_after_ms,
@@ -94,6 +94,13 @@ enum handled workflows_rerun(struct request *q, struct reader *r)
           .max = 4 * STEP_NAME_MAX,
           .required = true },
         { .name = "input", .kind = JSON_KIND_RAW, .offset = offsetof(struct rerun_body, input) },
+        { .name = "name",
+          .kind = JSON_KIND_STR,
+          .offset = offsetof(struct rerun_body, name),
+          .min = 1,
+          .max = NAME_CHARACTERS,
+          .characters = true,
+          .nullable = true },
     };
     struct error e = { 0 };
     struct workflow_run run;
@@ -107,6 +114,10 @@ enum handled workflows_rerun(struct request *q, struct reader *r)
     if (run_read(q, r, &run, &e) || request_read_object(q, &doc, &e) ||
         json_read(doc.root, fields, array_count(fields), &b, &q->arena, &e) || rerun_check(q, r, &run, &b, &e))
         return request_fail(q, &e);
+    if (task_body_has_control(b.name)) {
+        (void)error_field(&e, "name", "must not hold control characters");
+        return request_fail(q, &e);
+    }
     struct str input = b.input ? json_member_text(&doc, "input") : S("");
     if (rerun_make(q, &run, &b, input, &e))
         return request_fail(q, &e);

@@ -6,11 +6,13 @@
 #include "api/server/internal.h"
 #include "api/task/secret_headers.h"
 #include "api/workflow/waits.h"
+#include "base/sentence.h"
 #include "core/flow/place.h"
 #include "workflow/planner.h"
 
 #define NOT_EVERY_NODE                                                                                                 \
     "a node of an older version is running, which cannot run workflows; try again when it is upgraded"
+enum { NAMES_ARENA = 8 << 20 };
 enum { HASH_TEXT = 2 * DEFINITION_HASH, STEPS_ARENA = 256 << 20, CONFIG_TEXT_MAX = 8 << 20 };
 
 /* ---- reading ---- */
@@ -85,16 +87,28 @@ enum err run_read(struct request *q, struct reader *r, struct workflow_run *ret,
     return rc ? rc : run_read_of(q, r, &t, ret, e);
 }
 
-static enum err run_find_named(struct request *q, struct reader *r, const struct run_config *c,
-                               struct workflow_row *ret, struct error *e)
+enum err run_find_workflow(struct request *q, struct reader *r, struct str name, int64_t version,
+                           struct workflow_row *ret, struct error *e)
 {
-    enum err rc = reader_workflow(r, q->who.tenant, c->workflow, c->version, &q->arena, ret, e);
+    struct workflow_rows known = { 0 };
+    struct suggest near;
+    struct error ignored;
+    cleanup_with(arena_release) struct arena names;
+    arena_init(&names, NAMES_ARENA);
+    enum err rc = reader_workflow(r, q->who.tenant, name, version, &q->arena, ret, e);
     if (rc != ERR_NOT_FOUND)
         return rc;
-    if (c->version && reader_workflow(r, q->who.tenant, c->workflow, 0, &q->arena, ret, e) == ERR_OK)
+    if (version && reader_workflow(r, q->who.tenant, name, 0, &q->arena, ret, e) == ERR_OK)
         return error_set(e, ERR_NOT_FOUND, "workflow '" STR_FMT "' has no version %lld; its latest is %lld",
-                         STR_ARG(c->workflow), (long long)c->version, (long long)ret->version);
-    return error_set(e, ERR_NOT_FOUND, "no workflow is named '" STR_FMT "'", STR_ARG(c->workflow));
+                         STR_ARG(name), (long long)version, (long long)ret->version);
+    suggest_init(&near, name);
+    if (reader_workflows(r, q->who.tenant, S(""), LIST_MAX, &names, &known, &ignored) == ERR_OK)
+        for (size_t i = 0; i < known.n; i++)
+            suggest_offer(&near, known.v[i].name);
+    if (near.closest.p)
+        return error_set(e, ERR_NOT_FOUND, "no workflow is named '" STR_FMT "'; did you mean '" STR_FMT "'?",
+                         STR_ARG(name), STR_ARG(near.closest));
+    return error_set(e, ERR_NOT_FOUND, "no workflow is named '" STR_FMT "'", STR_ARG(name));
 }
 
 enum err run_definition(struct request *q, struct reader *r, const struct workflow_run *run,
@@ -103,7 +117,7 @@ enum err run_definition(struct request *q, struct reader *r, const struct workfl
     struct workflow_row row;
     const uint8_t *hash = run->opened ? run->row.hash : run->config.has_hash ? run->config.hash : NULL;
     if (!hash) {
-        enum err rc = run_find_named(q, r, &run->config, &row, e);
+        enum err rc = run_find_workflow(q, r, run->config.workflow, run->config.version, &row, e);
         if (rc)
             return rc;
         hash = row.hash;
@@ -464,8 +478,8 @@ static void run_write_times(struct jw *w, const struct workflow_run *run, int64_
     jw_kv_time(w, "created_at", t->created_ms);
     jw_kv_time(w, "run_at", t->scheduled_ms);
     jw_kv_time_or_null(w, "due_at", task_awaits_attempt(t, now_ms) ? t->due_ms : 0);
-    bool first = run->opened && !run->row.generation;
-    jw_kv_time_or_null(w, "started_at", first ? run->row.opened_ms : t->started_ms);
+    bool again = run->opened && (run->row.generation || t->started_ms > run->row.opened_ms);
+    jw_kv_time_or_null(w, "started_at", run->opened && !again ? run->row.opened_ms : t->started_ms);
     jw_kv_time_or_null(w, "completed_at", t->completed_ms);
     jw_kv_time_or_null(w, "deadline_at", run->opened ? run->row.deadline_ms : 0);
 }

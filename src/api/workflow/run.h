@@ -33,6 +33,10 @@ enum err run_read_of(struct request *q, struct reader *r, const struct task *t, 
                      struct error *e) must_use;
 enum err run_config_read(struct request *q, const struct task *t, struct run_config *ret, struct error *e) must_use;
 
+/* A stored definition; version 0: the latest. ERR_NOT_FOUND says which name is near, or which version is the latest. */
+enum err run_find_workflow(struct request *q, struct reader *r, struct str name, int64_t version,
+                           struct workflow_row *ret, struct error *e) must_use;
+
 /* The definition of a run: the one that it was opened with, or would be opened with now. */
 enum err run_definition(struct request *q, struct reader *r, const struct workflow_run *run,
                         struct cached_definition **ret, struct error *e) must_use;

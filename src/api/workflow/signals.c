@@ -4,10 +4,13 @@
 
 #include "api/resource/change.h"
 #include "api/server/internal.h"
+#include "api/workflow/holds.h"
 #include "api/workflow/run.h"
 #include "base/rfc3339.h"
 #include "base/sentence.h"
 #include "core/flow/place.h"
+
+enum { INNER_LOOKS_MAX = 100 };
 
 struct signal_body {
     json_t *payload;
@@ -53,6 +56,39 @@ static enum err signals_read_body(struct request *q, struct signal_request *s, s
     return ERR_OK;
 }
 
+/* ---- who sends it ---- */
+
+/* Nobody approves twice, once by a key of its own and once in that key's name. */
+static enum err signals_check_name(struct request *q, struct reader *r, struct str by, struct error *e)
+{
+    struct key_list keys = { 0 };
+    if (str_starts(by, S("cert:")))
+        return error_set(e, ERR_CONFLICT, "'by' names a client certificate, which sends its own signals");
+    if (reader_keys(r, q->who.tenant, &q->arena, &keys, e))
+        return e->code;
+    for (size_t i = 0; i < keys.n; i++)
+        if (str_eq(by, keys.v[i].id) || str_eq(by, keys.v[i].name))
+            return error_set(e, ERR_CONFLICT,
+                             "'by' is the %s of an API key, which sends its own signals; give another name",
+                             str_eq(by, keys.v[i].id) ? "id" : "name");
+    return ERR_OK;
+}
+
+/* A key that was made after an application had sent a signal in its name. */
+static enum err signals_check_key(struct request *q, struct reader *r, struct error *e)
+{
+    struct signal_rows v = { 0 };
+    struct str name;
+    if (change_key_name(q, r, &name, e) || reader_signals(r, q->id, q->name, &q->arena, &v, e))
+        return e->code;
+    for (size_t i = 0; i < v.n; i++)
+        if (str_eq(v.v[i].sender, name) && !str_eq(name, str_from(q->who.key_id)))
+            return error_set(e, ERR_CONFLICT,
+                             "another key has sent it in the name '" STR_FMT "', which is that of this API key",
+                             STR_ARG(name));
+    return ERR_OK;
+}
+
 /* Which steps await the signal. */
 static enum err signals_find_steps(struct request *q, const struct dag *d, struct signal_request *s, struct error *e)
 {
@@ -84,6 +120,32 @@ static enum err signals_find_steps(struct request *q, const struct dag *d, struc
         return error_set(e, ERR_NOT_FOUND, "no step awaits a signal '" STR_FMT "'; did you mean '" STR_FMT "'?",
                          STR_ARG(q->name), STR_ARG(near.closest));
     return error_set(e, ERR_NOT_FOUND, "no step awaits a signal '" STR_FMT "'", STR_ARG(q->name));
+}
+
+/* No step of the run awaits the signal. If a step of a run within it does, that one is named. */
+static void signals_name_inner(struct request *q, struct reader *r, const struct dag *d, struct error *e)
+{
+    struct tasks v = { 0 };
+    struct run_hold hold;
+    struct error ignored;
+    char id[UUID_TEXT + 1];
+    struct run_holds holds = { .q = q, .r = r, .d = d };
+    struct step_filter f = {
+        .tenant = q->who.tenant, .run = q->id, .states = 1U << TASK_RUNNING, .limit = INNER_LOOKS_MAX
+    };
+    if (e->code != ERR_NOT_FOUND || reader_steps(r, &f, &q->arena, &v, &ignored))
+        return;
+    for (size_t i = 0; i < v.n; i++) {
+        bool is_known = place_kind(v.v[i].place) == PLACE_KIND_STEP && place_step(v.v[i].place) < d->n;
+        if (!is_known || run_hold_read(&holds, &v.v[i], &hold, &ignored) || hold.gate != EXPLAIN_SIGNAL ||
+            uuid_is_nil(hold.run) || !str_eq(hold.name, q->name))
+            continue;
+        uuid_format(hold.run, id);
+        (void)error_set(e, ERR_NOT_FOUND,
+                        "no step of this run awaits a signal '" STR_FMT "'; the run %s within it does: send it there",
+                        STR_ARG(q->name), id);
+        return;
+    }
 }
 
 static enum err signals_write_answer(struct request *q, struct reader *r, const struct signal_request *s,
@@ -183,12 +245,19 @@ enum handled workflow_signals_send(struct request *q, struct reader *r)
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
     if (!request_check_no_query(q))
         return HANDLED_DONE;
-    if (run_read(q, r, &run, &e) || run_definition(q, r, &run, &d, &e) || signals_find_steps(q, d->dag, s, &e) ||
-        signals_read_body(q, s, &e))
+    if (run_read(q, r, &run, &e) || run_definition(q, r, &run, &d, &e))
+        return request_fail(q, &e);
+    if (signals_find_steps(q, d->dag, s, &e)) {
+        signals_name_inner(q, r, d->dag, &e);
+        return request_fail(q, &e);
+    }
+    if (signals_read_body(q, s, &e))
         return request_fail(q, &e);
     bool as_itself = str_eq(s->row.sender, str_from(q->who.key_id));
     if (!as_itself && !identity_may(&q->who, SCOPE_WORKFLOWS_SIGNAL_AS))
         return request_refuse(q, PROBLEM_FORBIDDEN, "the API key needs the scope 'workflows:signal-as' to give 'by'");
+    if (as_itself ? signals_check_key(q, r, &e) : signals_check_name(q, r, s->row.sender, &e))
+        return request_fail(q, &e);
     s->row.run = q->id;
     s->row.name = q->name;
     s->row.time_ms = q->now_ms;

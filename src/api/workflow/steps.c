@@ -83,21 +83,21 @@ static enum err steps_first_ms(const struct step_view *v, const struct task *t, 
                                struct error *e)
 {
     bool repeated = t->attempts > 1 || t->losses || (t->attempts && !task_is_final(t->state)) ||
-                    (started_ms && t->due_ms > t->scheduled_ms);
+                    (started_ms && t->due_ms > t->scheduled_ms && t->target != TARGET_WORKFLOW);
     struct execution_filter f = { .tenant = t->tenant, .task = t->id, .limit = LIST_MAX };
     struct execution_page page = { 0 };
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, EXECUTIONS_ARENA);
     *ret = started_ms;
     bool none_counts = task_is_final(t->state) && !started_ms; /* a user has ended it, or it is a copy */
-    if (!repeated || none_counts || t->target == TARGET_WORKFLOW)
+    if (!repeated || none_counts)
         return ERR_OK;
     enum err rc = reader_executions(v->r, &f, &a, &page, e);
     if (rc && rc != ERR_LIMIT) /* outputs too large to look at: the latest start is better than none */
         return rc;
     for (size_t i = 0; i < page.executions.n; i++) {
         int64_t ms = page.executions.v[i].started_us / 1000;
-        bool is_of_run = ms >= t->scheduled_ms; /* a run that was retried begins anew */
+        bool is_of_run = ms >= t->created_ms; /* a run that was retried begins anew */
         if (ms && is_of_run && (!*ret || ms < *ret))
             *ret = ms;
     }
@@ -128,7 +128,8 @@ static enum err steps_write_times(const struct step_view *v, struct jw *w, const
     jw_kv_time_or_null(w, "started_at", started_ms);
     jw_kv_time_or_null(w, "completed_at", t->completed_ms);
     steps_write_span(w, "waited_ms", first_ms && released_ms, first_ms - released_ms);
-    steps_write_span(w, "duration_ms", first_ms && t->completed_ms, t->completed_ms - first_ms);
+    bool ran = first_ms && t->completed_ms && !settled_by(t).n; /* an await that a user ended has its start */
+    steps_write_span(w, "duration_ms", ran, t->completed_ms - first_ms);
     return ERR_OK;
 }
 
@@ -199,7 +200,8 @@ static enum err steps_write(const struct step_view *v, struct jw *w, const struc
     int64_t item = place_item(t->place);
     char error[RUN_ERROR_TEXT];
     struct run_hold hold;
-    if (run_hold_read(v->holds, t, &hold, e))
+    struct str by = settled_by(t), by_name = S("");
+    if (run_hold_read(v->holds, t, &hold, e) || (by.n && change_sender_name(v->q, v->r, by, &by_name, e)))
         return e->code;
     jw_object(w);
     jw_kv_str(w, "step", s->name);
@@ -220,7 +222,8 @@ static enum err steps_write(const struct step_view *v, struct jw *w, const struc
         return e->code;
     jw_kv_str_or_null(w, "last_error", run_step_error(v->d, t, error));
     jw_kv_bool(w, "by_hand", t->links & TASK_BY_HAND);
-    jw_kv_str_or_null(w, "settled_by", settled_by(t));
+    jw_kv_str_or_null(w, "settled_by", by);
+    jw_kv_str_or_null(w, "settled_by_name", by_name);
     run_hold_write(w, &hold);
     if (v->notice)
         jw_kv_cstr(w, "notice", v->notice);
@@ -291,7 +294,7 @@ enum handled workflow_steps_list(struct request *q, struct reader *r)
     };
     if (steps_read_query(q, d->dag, &p, &f, &e) || (run.opened && reader_steps(r, &f, &q->arena, &v, &e)))
         return request_fail(q, &e);
-    struct run_holds holds = { .q = q, .r = r, .d = d->dag };
+    struct run_holds holds = { .q = q, .r = r, .d = d->dag, .stop = run.opened ? run.row.stop : RUN_GOES_ON };
     struct step_view view = { q, r, d->dag, p.limit <= OUTPUTS_LIMIT, &holds, NULL };
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
@@ -582,8 +585,12 @@ static enum err steps_plan(struct request *q, struct step_edit *s, struct error 
         return error_set(e, ERR_CONFLICT, "the %s is %s already", steps_noun(s), task_state_name(s->current.state));
     s->next = plan.task;
     s->next.links = (s->next.links | TASK_BY_HAND) & ~TASK_AWAITS;
-    if (s->action == ACTION_RUN_NOW)
+    if (s->action ==
+        ACTION_RUN_NOW) { /* it was released before its first attempt. What may expire counts from now on */
+        if (s->current.attempts && !s->current.expires_after_ms)
+            s->next.scheduled_ms = s->current.scheduled_ms;
         return ERR_OK;
+    }
     s->next.state = skips ? TASK_SKIPPED : TASK_COMPLETED;
     return steps_settle(q, s, skips ? S("skipped by hand") : S(""), e);
 }
@@ -721,7 +728,7 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     task_undo_delay(&s->current, &s->claimed);
     if ((over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
         return request_fail(q, &e);
-    struct run_holds holds = { .q = q, .r = r, .d = d->dag };
+    struct run_holds holds = { .q = q, .r = r, .d = d->dag, .stop = s->run.row.stop };
     struct step_view view = { q, r, d->dag, false, &holds, steps_notice(s, d->dag) };
     struct jw w = respond_json(&q->response, 200);
     if (steps_write(&view, &w, &s->next, &e))

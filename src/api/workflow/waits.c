@@ -273,7 +273,7 @@ static enum err waits_write_map_hold(struct request *q, struct reader *r, const 
     if (reader_run(r, t->tenant, t->run, &q->arena, &row, e) ||
         definition_cache_get(q->server->definitions, r, t->tenant, row.hash, &d, e))
         return e->code;
-    struct run_holds holds = { .q = q, .r = r, .d = d->dag };
+    struct run_holds holds = { .q = q, .r = r, .d = d->dag, .stop = row.stop };
     if (run_hold_read(&holds, t, &hold, e))
         return e->code;
     buf_text(out, hold.text.n ? "; " : "");
@@ -333,7 +333,7 @@ enum err run_write_waits(struct request *q, struct reader *r, const struct task 
         return error_no_room(e);
     if (waits_read_states(q, r, open ? t->id : t->run, d->dag, v, e))
         return e->code;
-    l.holds = (struct run_holds){ .q = q, .r = r, .d = d->dag };
+    l.holds = (struct run_holds){ .q = q, .r = r, .d = d->dag, .stop = row.stop };
     l.run = open ? t->id : t->run;
     buf_init(&l.names, SUBJECT_MAX * 4);
     rc = waits_collect(&l, v, t, e);

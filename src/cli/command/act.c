@@ -50,6 +50,7 @@ static void action_print_task(struct action_run *w, const char *id, const json_t
     const char *becomes = w->act->becomes;
     if (becomes && status.n && !str_eq(status, str_from(becomes))) {
         buf_printf(&w->out, "%s is " STR_FMT "\n", id, STR_ARG(str_utf8_cut(status, 40)));
+        paused_run_line(w->cli, w->client, task, &w->out);
         return;
     }
     buf_printf(&w->out, "%s %s\n", id, w->act->done);

@@ -25,7 +25,7 @@ static const struct option options[] = {
     { .flag = "version", .type = OPTION_INT, .value = "N", .min = 1, .max = VERSION_MAX,
       .help = "with --workflow: this version; default: the latest at the start of each run" },
     { .flag = "input", .type = OPTION_TEXT, .value = "JSON", .help = "with --workflow: the input of each run, as JSON; @FILE reads it from a file, - from stdin" },
-    { .flag = "deadline", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
+    { .flag = "deadline", .type = OPTION_DURATION, .value = "DURATION", .min = 1, .max = DURATION_MAX_MS,
       .help = "with --workflow: stop a run this long after its start; it is then FAILED" },
     { .flag = "quiet", .letter = 'q', .type = OPTION_FLAG, .help = "print only the id" },
 };

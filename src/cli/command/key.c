@@ -32,7 +32,7 @@ static const char detail[] =
     "  dlq:read, dlq:write                see dead letters; retry and archive them\n"
     "  workflows:read, workflows:write    see workflows and their definitions; start and change them\n"
     "  workflows:signal                   send signals to workflows, as this key\n"
-    "  workflows:signal-as                the same in the name of others\n"
+    "  workflows:signal-as                with workflows:signal: the same in the name of others\n"
     "  queues:read, queues:write          see queues; limit and pause them\n"
     "  calendars:read, calendars:write    see calendars; change them\n"
     "  status:read, metrics:read          see the state of the server; its metrics\n"

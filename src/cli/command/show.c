@@ -292,6 +292,7 @@ enum exit_code show_task(struct cli *cli, struct client *client, const char *pat
     } else {
         buf_text(out, out->n ? "\n" : "");
         show_write_facts(cli, &a.doc, outputs, out);
+        paused_run_line(cli, client, a.doc.root, out);
         show_write_executions(cli, a.doc.root, out);
         if (outputs)
             show_write_outputs(a.doc.root, out);

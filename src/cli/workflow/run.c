@@ -136,10 +136,15 @@ static bool run_on_step(void *context, const json_t *json, struct str text)
     return !l->is_full;
 }
 
+/* Of the items, only the time is kept at which the last of them starts or has its next attempt. */
 static bool run_is_no_item(void *context, const json_t *json)
 {
-    (void)context;
-    return !str_eq(json_text_at(json, "kind"), S("ITEM"));
+    struct steps_loader *l = context;
+    int64_t due_ms = 0;
+    bool is_item = str_eq(json_text_at(json, "kind"), S("ITEM"));
+    if (is_item && json_time_at(json, "due_at", &due_ms))
+        l->s->items_due_ms = max_of(l->s->items_due_ms, due_ms);
+    return !is_item;
 }
 
 enum exit_code run_steps_load(struct client *c, const char *id, struct run_steps *ret)

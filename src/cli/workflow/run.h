@@ -33,6 +33,7 @@ struct run_steps {
     struct arena a;
     struct run_step *v;
     size_t n, cap;
+    int64_t items_due_ms; /* when the last item starts that waits for its time; 0: none does */
 };
 
 /* Reads all steps of a run, without the items of maps. Prints errors. */

@@ -96,7 +96,9 @@ static struct execution settle_execution(const struct settle_facts *t, const str
         .task = occurrence ? t->parent : t->id,
         .occurrence = occurrence ? t->id : (struct uuid){ { 0 } },
         .scheduled_ms = t->scheduled_ms,
-        .due_ms = again ? min_of(t->scheduled_ms, started_us / 1000) : awaited_ms,
+        .due_ms = o->begun_again ? started_us / 1000
+                  : again        ? min_of(t->scheduled_ms, started_us / 1000)
+                                 : awaited_ms,
         .started_us = started_us,
         .completed_us = max_of(completed_us, started_us),
         .attempt = t->attempts + 1,

@@ -48,6 +48,7 @@ struct outcome {
     enum late_cause late_by;
     struct str aside; /* HELD: the host in whose lane it waits from now on; empty: it stays in its lane */
     bool recalled;    /* RETURNED: because a user is about to change it */
+    bool begun_again; /* a run that was retried: no queue held it, so it was due when it started */
 };
 
 /* The facts of a task that settling needs. A worker sends them with its outcome, so that the updater need not read the

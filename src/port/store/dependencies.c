@@ -95,11 +95,13 @@ struct str dependency_skip_reason(struct uuid parent, enum dag_type type, enum f
     return (struct str){ out, (size_t)n };
 }
 
+/* A paused one stays so; the time that it waits for its resume counts from here on. */
 static void dependency_release(struct task *t, int64_t now_ms)
 {
-    if (t->state != TASK_BLOCKED)
+    if (t->state != TASK_BLOCKED && t->state != TASK_PAUSED)
         return;
-    t->state = TASK_SCHEDULED;
+    if (t->state == TASK_BLOCKED)
+        t->state = TASK_SCHEDULED;
     t->waits_for = (struct str){ 0 };
     t->scheduled_ms = max_of(t->scheduled_ms, now_ms);
     if (t->due_ms < now_ms)

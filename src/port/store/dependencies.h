@@ -15,7 +15,7 @@
  *  5. While flow_decide says WAIT, the child has TASK_WAITS in `links`. It is BLOCKED with an empty waits_for, or
  *     PAUSED.
  *  6. START: TASK_WAITS is cleared, and a BLOCKED child becomes SCHEDULED (dependency_release): due_ms and scheduled_ms
- *     are now_ms, unless they are later. A PAUSED child stays PAUSED.
+ *     are now_ms, unless they are later. A PAUSED child stays PAUSED, with the same times.
  *  7. A skip: the child becomes SKIPPED, with dependency_skip_reason as last_error and now_ms as completed_ms. It gets
  *     TASK_BROKEN if the skip is broken. It is final, so its own children follow.
  *  8. A child without TASK_WAITS is not changed any more: it was started by hand, is final, or its join is decided. Its

@@ -257,6 +257,7 @@ static void a_paused_child_counts_on_and_waits_again(void **state) /* 6, 12 */
     put_state(w, &c, TASK_PAUSED, TASK_HAS_PARENTS | TASK_WAITS, rows);
     end(w, &b, TASK_COMPLETED);
     assert_state(w, &c, TASK_PAUSED);
+    assert_true(get(w, c.id).scheduled_ms == NOW + 10 && get(w, c.id).due_ms == NOW + 10);
     put_state(w, &c, TASK_BLOCKED, TASK_HAS_PARENTS | TASK_WAITS, rows); /* planned before the last arrival */
     assert_state(w, &c, TASK_SCHEDULED);
     assert_int_equal(get(w, c.id).due_ms, NOW + 20);

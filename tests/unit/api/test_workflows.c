@@ -43,7 +43,8 @@ static void a_definition_is_put_and_read(void **state)
     assert_problem(ask(h, "PUT", "/v1/workflow-definitions/etl", "{\"steps\":[{\"name\":\"a\"}]}"), 400,
                    "invalid-request", "steps[0].target_config");
     assert_problem(ask(h, "PUT", "/v1/workflow-definitions/a:b", STEPS), 400, "invalid-request", "");
-    assert_problem(ask(h, "GET", "/v1/workflow-definitions/none", NULL), 404, "not-found", "no such workflow");
+    assert_problem(ask(h, "GET", "/v1/workflow-definitions/none", NULL), 404, "not-found",
+                   "no workflow is named 'none'");
     client_answer_release(&a);
     client_answer_release(&again);
 }

@@ -100,5 +100,11 @@ enum exit_code workflow_graph(struct verb_work *w)
     w->client = client;
     if (code == EXIT_DONE && !uuid_parse(str_from(w->name), &id) && verb_name_is_valid(str_from(w->name)))
         code = workflow_graph_definition(w, &found);
-    return code || found ? code : workflow_graph_run(w);
+    if (code || found)
+        return code;
+    code = workflow_graph_run(w);
+    if (code == EXIT_REFUSED)
+        fprintf(w->cli->err, "Nor is it the name of a definition: 'belfry workflow definitions%s' lists these\n",
+                w->cli->where);
+    return code;
 }

@@ -49,17 +49,21 @@ static bool remove_on_recurring(void *context, const json_t *task, struct str te
     return true;
 }
 
+/* A key that may not read tasks removes the name without that check. */
 static enum exit_code remove_find_recurring(struct definition_users *u, bool force)
 {
     struct pages p = { .client = u->w->client,
                        .path = "/v1/tasks?type=RECURRING",
                        .member = "tasks",
                        .limit = INT64_MAX,
-                       .quiet = force, /* the key may not read tasks */
+                       .quiet = true,
                        .row = remove_on_recurring,
                        .context = u };
     enum exit_code code = pages_walk(&p);
-    return force && code == EXIT_REFUSED ? EXIT_DONE : code;
+    if (code == EXIT_DONE || (code == EXIT_REFUSED && (force || client_was_forbidden(u->w->client))))
+        return EXIT_DONE;
+    p.quiet = false; /* says why */
+    return pages_walk(&p);
 }
 
 /* ---- other definitions ---- */

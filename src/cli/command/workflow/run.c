@@ -104,7 +104,8 @@ static enum exit_code run_wait(struct verb_work *w, struct client_answer *a)
              STR_ARG(str_utf8_cut(json_text_at(a->doc.root, "id"), UUID_TEXT)), WAIT_SECONDS);
     struct reconnect lost;
     reconnect_init(&lost, w->client);
-    while (!run_status_is_final(json_text_at(a->doc.root, "status"))) {
+    bool is_older = json_is_true(json_at(a->doc.root, "deduplicated")); /* its result is not in the answer */
+    while (is_older || !run_status_is_final(json_text_at(a->doc.root, "status"))) {
         struct client_answer next = { 0 };
         enum exit_code code = client_call(w->client, &(struct client_request){ .method = "GET", .path = path }, &next);
         if (reconnect_again(&lost, code, true)) {
@@ -115,6 +116,7 @@ static enum exit_code run_wait(struct verb_work *w, struct client_answer *a)
             return code == EXIT_UNREACHABLE ? reconnect_fail(&lost) : code;
         client_answer_release(a);
         *a = next;
+        is_older = false;
     }
     return EXIT_DONE;
 }
@@ -143,6 +145,19 @@ static enum exit_code run_print_end(struct verb_work *w, const struct client_ans
     return completed ? EXIT_DONE : EXIT_REFUSED;
 }
 
+/* A key that may start runs and not read them would start one, and then fail. What else is wrong is told by the start
+ * itself. */
+static enum exit_code run_may_wait(struct verb_work *w)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct client_request call = { .method = "GET", .path = WORKFLOWS "?limit=1", .quiet = true };
+    struct error e;
+    if (client_call(w->client, &call, &a) != EXIT_REFUSED || !client_was_forbidden(w->client))
+        return EXIT_DONE;
+    (void)error_field(&e, "--wait", "needs a key with the scope 'workflows:read'; nothing was started");
+    return cli_fail(w->cli, "workflow", &e, EXIT_REFUSED);
+}
+
 enum exit_code workflow_run(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf body;
@@ -153,6 +168,8 @@ enum exit_code workflow_run(struct verb_work *w)
     struct client_request call = {
         .method = "POST", .path = WORKFLOWS, .body = buf_str(&body), .idempotency_key = task_idempotency_key(w->o)
     };
+    if (code == EXIT_DONE && waits)
+        code = run_may_wait(w);
     if (code == EXIT_DONE)
         code = client_call(w->client, &call, &a);
     if (code == EXIT_DONE && !(waits && w->json))
@@ -258,9 +275,9 @@ static bool step_has_id(const struct table *t)
 static void step_header(struct table *t)
 {
     if (step_has_id(t))
-        table_row(t, STEP_COLUMNS + 1, "STEP", "KIND", "STATUS", "WAITED", "RAN", "ATTEMPTS", "ID", "ERROR");
+        table_row(t, STEP_COLUMNS + 1, "STEP", "KIND", "STATUS", "WAITED", "RAN", "ATTEMPTS", "ID", "NOTE");
     else
-        table_row(t, STEP_COLUMNS, "STEP", "KIND", "STATUS", "WAITED", "RAN", "ATTEMPTS", "ERROR");
+        table_row(t, STEP_COLUMNS, "STEP", "KIND", "STATUS", "WAITED", "RAN", "ATTEMPTS", "NOTE");
 }
 
 void workflow_step_name_write(const json_t *step, struct buf *out)
@@ -280,21 +297,44 @@ static void step_duration_text(const json_t *step, const char *member, char out[
         snprintf(out, WHEN_TEXT, "-");
 }
 
+/* How long it has run so far, if it runs. */
+static void step_ran_text(const json_t *step, int64_t now_ms, char out[WHEN_TEXT])
+{
+    int64_t released_ms, waited_ms = json_i64_at(step, "waited_ms", -1);
+    bool runs = str_eq(json_text_at(step, "status"), S("RUNNING")) && waited_ms >= 0;
+    if (runs && json_time_at(step, "released_at", &released_ms))
+        when_took(max_of(now_ms - released_ms - waited_ms, 0), out);
+    else
+        step_duration_text(step, "duration_ms", out);
+}
+
+/* Why it failed or was skipped; else what it waits for; else that a user decided on it. */
+static void step_note_write(const json_t *step, struct buf *out)
+{
+    struct str error = json_text_at(step, "last_error"), hold = json_text_at(step, "waits_for.explanation");
+    bool settled = json_text_at(step, "settled_by").n > 0;
+    table_plain_text(hold, SIZE_MAX, out);
+    buf_text(out, hold.n && error.n ? "; " : "");
+    table_plain_text(error, SIZE_MAX, out);
+    if (json_is_true(json_at(step, "by_hand")) && !error.n && !hold.n)
+        buf_text(out, settled ? "completed by hand" : "started by hand");
+}
+
 static void step_add_row(struct rows *r, const json_t *step)
 {
     char waited[WHEN_TEXT], ran[WHEN_TEXT], attempts[32];
     struct table *t = &r->table;
     step_duration_text(step, "waited_ms", waited);
-    step_duration_text(step, "duration_ms", ran);
+    step_ran_text(step, clock_wall_ms(r->cli->clock), ran);
     number_text(step, "attempts", attempts);
     const char *name = task_cell(t, workflow_step_name_write, step), *kind = table_text(t, json_text_at(step, "kind"));
     const char *status = table_text(t, json_text_at(step, "status"));
-    const char *error = table_text(t, json_text_at(step, "last_error"));
+    const char *note = task_cell(t, step_note_write, step);
     if (step_has_id(t))
         table_row(t, STEP_COLUMNS + 1, name, kind, status, waited, ran, attempts,
-                  table_text(t, json_text_at(step, "id")), error);
+                  table_text(t, json_text_at(step, "id")), note);
     else
-        table_row(t, STEP_COLUMNS, name, kind, status, waited, ran, attempts, error);
+        table_row(t, STEP_COLUMNS, name, kind, status, waited, ran, attempts, note);
 }
 
 enum exit_code workflow_steps(struct verb_work *w)

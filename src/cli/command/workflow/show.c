@@ -179,7 +179,7 @@ static void run_view_add_step(const struct run_view *v, const struct run_step *s
     int64_t waited_ms = critical_waited_ms(c, v->now_ms);
     bool started = c->started_ms || c->first_ms;
     run_view_duration(waited_ms, c->released_ms && (started || !c->is_final), waited);
-    run_view_duration(run_view_ran_ms(v, c), started, ran);
+    run_view_duration(run_view_ran_ms(v, c), started && !s->settled_by_hand, ran);
     snprintf(attempts, sizeof attempts, "%lld", (long long)s->attempts);
     buf_init(&note, WORKFLOW_OUT_MAX);
     run_view_write_note(v, s, at, &note);
@@ -317,6 +317,15 @@ static bool run_view_write_attempt(struct run_view *v, struct buf *out)
     return true;
 }
 
+/* What starts later than the estimate says is known better: a next attempt, for example. */
+static int64_t run_view_latest_due(const struct run_view *v)
+{
+    int64_t due_ms = v->steps.items_due_ms;
+    for (size_t i = 0; i < v->steps.n; i++)
+        due_ms = max_of(due_ms, v->steps.v[i].due_ms);
+    return due_ms;
+}
+
 static void run_view_write_estimate(struct run_view *v, struct buf *out)
 {
     struct critical_estimate x;
@@ -331,6 +340,13 @@ static void run_view_write_estimate(struct run_view *v, struct buf *out)
     }
     if (critical_estimate(v->times, v->graph.n, v->now_ms, &v->steps.a, &x, &ignored))
         return;
+    int64_t due_ms = run_view_latest_due(v);
+    if (due_ms > max_of(x.end_ms, v->now_ms)) {
+        when_relative(due_ms, v->now_ms, relative);
+        when_utc(due_ms, utc);
+        buf_printf(out, "Ends: not before %s, %s, when a step or an item of it starts\n", relative, utc);
+        return;
+    }
     if (x.end_ms <= v->now_ms) {
         buf_printf(out, "It should have ended by now, if it goes as the last %zu completed run%s\n", v->earlier,
                    v->earlier == 1 ? "" : "s");
@@ -353,13 +369,18 @@ static void run_view_write_awaiting(struct run_view *v, struct buf *out)
     if (v->is_final || client_call(v->w->client, &call, &a))
         return;
     json_array_foreach (json_at(a.doc.root, "awaiting"), i, item) {
-        char step[CELL_TEXT], signal[CELL_TEXT], since[CELL_TEXT];
+        char step[CELL_TEXT], signal[CELL_TEXT], since[CELL_TEXT], until[CELL_TEXT];
+        int64_t timeout_ms;
         int64_t received = json_i64_at(item, "received", 0), approvals = json_i64_at(item, "approvals", 1);
         moment_text(item, "since", v->now_ms, since);
         table_cell(json_text_at(item, "signal"), signal);
-        buf_printf(out, "Step %s awaits the signal %s, %lld of %lld received, since %s: ",
+        buf_printf(out, "Step %s awaits the signal %s, %lld of %lld received, since %s",
                    table_cell(json_text_at(item, "step"), step), signal, (long long)received, (long long)approvals,
                    since);
+        moment_text(item, "timeout_at", v->now_ms, until);
+        if (json_time_at(item, "timeout_at", &timeout_ms))
+            buf_printf(out, "; its timeout is %s", until);
+        buf_text(out, ": ");
         if (received >= approvals || json_i64_at(item, "rejections", 0))
             buf_printf(out, "it is decided, and goes on after the resume\n");
         else

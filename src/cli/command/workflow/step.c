@@ -40,13 +40,14 @@ struct step_facts {
     const struct step_name *name;
     char id[UUID_TEXT + 1], undo[UUID_TEXT + 1];
     bool is_run, by_hand;
-    struct buf items, hold;
+    struct buf items, hold, by; /* by: the name of the key that completed or skipped it */
 };
 
 static void step_facts_release(struct step_facts *f)
 {
     buf_release(&f->items);
     buf_release(&f->hold);
+    buf_release(&f->by);
 }
 
 static bool step_on_row(void *context, const json_t *row, struct str text)
@@ -65,6 +66,7 @@ static bool step_on_row(void *context, const json_t *row, struct str text)
     f->by_hand = json_is_true(json_at(row, "by_hand"));
     run_counts_text(json_at(row, "items"), &f->items);
     table_plain_text(json_text_at(row, "waits_for.explanation"), SIZE_MAX, &f->hold);
+    table_plain_text(json_text_at(row, "settled_by_name"), SIZE_MAX, &f->by);
     return true;
 }
 
@@ -98,7 +100,9 @@ static enum exit_code step_find(struct verb_work *w, const char *run, struct ste
 static void step_write_facts(struct verb_work *w, const char *run, const struct step_facts *f, struct buf *out)
 {
     const char *where = w->cli->where;
-    if (f->by_hand)
+    if (f->by_hand && f->by.n)
+        buf_printf(out, "The API key '%s' decided on it by hand\n", buf_cstr(&f->by));
+    else if (f->by_hand)
         buf_text(out, "A user decided on it by hand\n");
     if (f->hold.n)
         buf_printf(out, "It does not go on: %s\n", buf_cstr(&f->hold));
@@ -123,6 +127,7 @@ enum exit_code workflow_show_step(struct verb_work *w, const char *run, struct s
     buf_init(&out, WORKFLOW_OUT_MAX);
     buf_init(&f.items, WORKFLOW_PATH);
     buf_init(&f.hold, WORKFLOW_OUT_MAX);
+    buf_init(&f.by, WORKFLOW_PATH);
     if (step_name_read(word, &name, &e))
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
     if (name.item >= 0)

@@ -19,11 +19,11 @@ static const struct option options[] = {
     { .flag = "version", .type = OPTION_INT, .value = "N", .min = 1, .max = NUMBER_MAX, .only = "run|graph",
       .help = "this version of the definition; default: the latest" },
     { .flag = "wait", .type = OPTION_FLAG, .only = "run", .help = "wait until the run has ended; exit code 1 if it is not COMPLETED" },
-    { .flag = "deadline", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS, .only = "run",
+    { .flag = "deadline", .type = OPTION_DURATION, .value = "DURATION", .min = 1, .max = DURATION_MAX_MS, .only = "run",
       .help = "stop the run this long after its start; it is then FAILED" },
     { .flag = "at", .type = OPTION_TIME, .value = "TIME", .only = "run", .help = "start at this time: 2026-02-10T08:00:00Z" },
     { .flag = "in", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS, .only = "run", .help = "start after this delay: 90s, 15m, 1h30m" },
-    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .only = "apply|run|list",
+    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .only = "apply|run|rerun|list",
       .help = "name of the definition (apply; default: that of the file), of the run, or of the runs to list" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .only = "run", .help = "queue of the run and of steps that name none" },
     { .flag = "priority", .type = OPTION_INT, .value = "P", .min = 0, .max = 9, .only = "run", .help = "priority of the run and of steps that have none; default: 5" },
@@ -31,7 +31,7 @@ static const struct option options[] = {
     { .flag = "dedupe-key", .type = OPTION_TEXT, .value = "KEY", .only = "run", .help = "do not create a second run with this key" },
     { .flag = "idempotency-key", .type = OPTION_TEXT, .value = "KEY", .only = "run", .help = "a repeated command with the same key has no second effect; default: a random one" },
     { .flag = "set", .type = OPTION_LIST, .value = "FIELD=JSON", .only = "run", .help = "any field of a task, such as 'metadata={\"team\": \"a\"}'" },
-    { .flag = "quiet", .letter = 'q', .type = OPTION_FLAG, .only = "run", .help = "print only the id" },
+    { .flag = "quiet", .letter = 'q', .type = OPTION_FLAG, .only = "run|rerun", .help = "print only the id" },
     { .flag = "watch", .letter = 'w', .type = OPTION_FLAG, .only = "show", .help = "redraw until the run has ended; exit code 1 if it is not COMPLETED" },
     { .flag = "ids", .type = OPTION_FLAG, .only = "show|steps", .help = "print the ids of steps, which are task ids; that of a sub-workflow is the id of its run" },
     { .flag = "output", .type = OPTION_TEXT, .value = "JSON", .only = "step", .help = "with step force-complete: the output that the steps after it get, as JSON; @FILE reads it" },
@@ -186,6 +186,18 @@ enum exit_code workflow_find_run(struct verb_work *w, char ret_id[UUID_TEXT + 1]
     return workflow_find_run_word(w, str_from(w->name), ret_id);
 }
 
+/* Of a run that was cancelled and has not ended: what is left to do. */
+static const char *workflow_left_text(const json_t *run)
+{
+    static const char *const open[] = { "steps.by_status.SCHEDULED", "steps.by_status.BLOCKED",
+                                        "steps.by_status.PAUSED", "steps.by_status.RUNNING" };
+    int64_t n = 0;
+    for (size_t i = 0; i < array_count(open); i++)
+        n += json_i64_at(run, open[i], 0);
+    return n ? "Its steps are being stopped\n"
+             : "Its steps have ended, and those that are COMPLETED are being undone\n";
+}
+
 /* "ID is RUNNING, paused", and the command that comes next. */
 static void workflow_print_state(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
@@ -194,10 +206,16 @@ static void workflow_print_state(struct verb_work *w, const struct json_doc *doc
     bool is_final = run_status_is_final(state), is_paused = json_is_true(json_at(doc->root, "paused")) && !is_final;
     bool is_cancel = str_eq(verb, S("cancel")), is_rerun = str_eq(verb, S("rerun"));
     table_cell(json_text_at(doc->root, "id"), id);
+    if (is_rerun && option_get(w->o, "quiet")->number) {
+        buf_printf(out, "%s\n", id);
+        return;
+    }
     buf_printf(out, "%s%s is %s%s\n", is_rerun ? "The new run " : "Run ", id, table_cell(state, status),
-               is_paused ? ", paused: running steps finish, and no step starts" : "");
+               !is_paused                   ? ""
+               : str_eq(state, S("PAUSED")) ? ": it does not start before it is resumed"
+                                            : ", paused: running steps finish, and no step starts");
     if (is_cancel && !is_final)
-        buf_text(out, "Its steps are being stopped\n");
+        buf_text(out, workflow_left_text(doc->root));
     if (is_paused)
         buf_printf(out, "'belfry workflow resume %s%s' lets it go on\n", id, w->cli->where);
     else if (is_final)
@@ -269,6 +287,8 @@ static enum exit_code workflow_rerun(struct verb_work *w)
     }
     jw_object(&j);
     jw_kv_str(&j, "from", option_get(w->o, "from")->text);
+    if (option_given(w->o, "name"))
+        jw_kv_str(&j, "name", option_get(w->o, "name")->text);
     if (option_json_write(w->o, "input", &j, &e))
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
     jw_object_end(&j);
