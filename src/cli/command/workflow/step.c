@@ -192,6 +192,9 @@ static void step_print_decision(struct verb_work *w, const struct json_doc *doc,
     buf_text(out, undo ? "The compensation of step " : "Step ");
     workflow_step_name_write(doc->root, out);
     buf_printf(out, " is %s, by hand\n", table_cell(json_text_at(doc->root, "status"), status));
+    struct str notice = json_text_at(doc->root, "notice");
+    if (notice.n)
+        buf_printf(out, "Note: " STR_FMT "\n", STR_ARG(notice));
     buf_printf(out, "'belfry workflow show --watch %s%s' follows the run\n", w->name, w->cli->where);
 }
 
