@@ -615,6 +615,17 @@ static void count_occurrence(struct sim *s, const struct subject *x, const struc
                short_id(x->id), task_state_name(t.state));
 }
 
+/* It expired before its time came: it counts, however late that is. */
+static bool expired_early(struct sim *s, const struct subject *x, const struct occurrence *o)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct task t;
+    struct error e;
+    arena_init(&a, 1 << 20);
+    return reader_get(s->reader, x->tenant, occurrence_id(x->id, o->scheduled_ms), &a, &t, &e) == ERR_OK &&
+           t.state == TASK_EXPIRED;
+}
+
 /* Walks the rule so far: each occurrence has run, or is counted as skipped. */
 static void check_occurrences(struct sim *s, const struct subject *x, const struct task *t)
 {
@@ -622,7 +633,9 @@ static void check_occurrences(struct sim *s, const struct subject *x, const stru
     struct occurrence o;
     int64_t end_ms = t->state == TASK_COMPLETED ? INT64_MAX : t->cursor_ms; /* a task that has ended spawns no more */
     for (int64_t from_ms = x->cursor_ms; recurrence_next(&x->rules[0], from_ms, &o); from_ms = o.at_ms + 1) {
-        if (o.at_ms >= min_of(end_ms, s->stopped_ms) || (x->schedule.max_runs && n.ran >= x->schedule.max_runs))
+        if (o.at_ms >= end_ms || (x->schedule.max_runs && n.ran >= x->schedule.max_runs))
+            break;
+        if (o.at_ms >= s->stopped_ms && !expired_early(s, x, &o))
             break;
         count_occurrence(s, x, &o, &n);
     }
