@@ -6,7 +6,7 @@
 #include "seed.h"
 #include "store_model.h"
 
-enum { SEEDS = 6, STEPS = 1400, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
+enum { SEEDS = 4, SEEDS_LONG = 18, STEPS = 1400, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
 
 static void model_init(struct model *m, uint64_t seed, struct reader *reader)
 {
@@ -228,7 +228,7 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
     (void)state;
     struct prng seeds = seeded_prng("store_model");
     struct tally sum = { 0 };
-    int rounds = getenv("BELFRY_TEST_LONG") ? SEEDS * 3 : SEEDS;
+    int rounds = getenv("BELFRY_TEST_LONG") ? SEEDS_LONG : SEEDS;
     for (int i = 0; i < rounds; i++) {
         void *world;
         struct tally tally;
@@ -243,22 +243,27 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
         store_free(model);
     }
     print_tally(&sum);
-    assert_true(sum.claimed > 1800 && sum.settled > 1800 && sum.stale > 600 && sum.withdrawn > 60 && sum.missed > 20 &&
-                sum.forgotten > 600 && sum.leases_lost > 60 && sum.merged > 100 && sum.aside > 60);
-    assert_true(sum.late > 600 && sum.recalled > 60);
-    assert_true(sum.blocked > 300 && sum.skipped > 40 && sum.cancelled > 20 && sum.replaced > 10 && sum.woken > 60 &&
-                sum.suspects > 40);
-    assert_true(sum.deduped > 80 && sum.done[OP_CATALOG] > 120 && sum.refused[OP_CATALOG] > 50);
-    assert_true(sum.refused[OP_SETTLE] > 0 && sum.refused[OP_INSERT] > 120 && sum.refused[OP_SPAWN] > 120 &&
-                sum.refused[OP_PUT] > 120);
-    assert_true(sum.buried > 20 && sum.nodes_dead > 20 && sum.tokens > 300 && sum.places > 300 &&
-                sum.recall_requests > 40 && sum.held > 100 && sum.refused[OP_CLAIM] > 60 &&
-                sum.refused[OP_RECALL] > 20);
-    assert_true(sum.handed > 100 && sum.running > 300 && sum.retaken > 200 && sum.refused[OP_RETAKE] > 20 &&
-                sum.leased > 200 && sum.kept > 100 && sum.ended > 5 && sum.leases_over > 60 &&
-                sum.refused[OP_HANDOFF] > 20);
-    assert_true(sum.opened > 100 && sum.reopened > 10 && sum.open_stopped > 5 && sum.steps_stopped > 150 &&
-                sum.signals_woke > 4 && sum.done[OP_AWAIT] > 15 && sum.refused[OP_SIGNAL] > 50);
+    /* The numbers are those that six rounds reach. */
+#define REACHED(field, n) ((int64_t)sum.field > (int64_t)(n)*min_of(rounds, 6) / 6)
+    assert_true(REACHED(claimed, 1800) && REACHED(settled, 1800) && REACHED(stale, 600) && REACHED(withdrawn, 60) &&
+                REACHED(missed, 20) && REACHED(forgotten, 600) && REACHED(leases_lost, 60) && REACHED(merged, 100) &&
+                REACHED(aside, 60));
+    assert_true(REACHED(late, 600) && REACHED(recalled, 60));
+    assert_true(REACHED(blocked, 300) && REACHED(skipped, 40) && REACHED(cancelled, 20) && REACHED(replaced, 10) &&
+                REACHED(woken, 60) && REACHED(suspects, 40));
+    assert_true(REACHED(deduped, 80) && REACHED(done[OP_CATALOG], 120) && REACHED(refused[OP_CATALOG], 50));
+    assert_true(sum.refused[OP_SETTLE] > 0 && REACHED(refused[OP_INSERT], 120) && REACHED(refused[OP_SPAWN], 120) &&
+                REACHED(refused[OP_PUT], 120));
+    assert_true(REACHED(buried, 20) && REACHED(nodes_dead, 20) && REACHED(tokens, 300) && REACHED(places, 300) &&
+                REACHED(recall_requests, 40) && REACHED(held, 100) && REACHED(refused[OP_CLAIM], 60) &&
+                REACHED(refused[OP_RECALL], 20));
+    assert_true(REACHED(handed, 100) && REACHED(running, 300) && REACHED(retaken, 200) &&
+                REACHED(refused[OP_RETAKE], 20) && REACHED(leased, 200) && REACHED(kept, 100) && REACHED(ended, 5) &&
+                REACHED(leases_over, 60) && REACHED(refused[OP_HANDOFF], 20));
+    assert_true(REACHED(opened, 100) && REACHED(reopened, 10) && REACHED(open_stopped, 5) &&
+                REACHED(steps_stopped, 150) && REACHED(signals_woke, 4) && REACHED(done[OP_AWAIT], 15) &&
+                REACHED(refused[OP_SIGNAL], 50));
+#undef REACHED
 }
 
 /* ---- planted bugs ---- */
