@@ -144,8 +144,7 @@ enum err secret_open(const struct secrets *s, const struct secret_place *at, str
     if (!k)
         return error_set(
             e, ERR_NOT_FOUND,
-            "cannot be decrypted: the key file (secrets.key_file) of this process has no key '%.*s'; every "
-            "node and worker needs the same file",
+            "needs key '%.*s', which secrets.key_file of this process lacks: give it the file of the others",
             (int)min_of(id.n, (size_t)SECRETS_ID), id.p);
     return secret_open_with(k, at, rest, a, ret, e);
 }

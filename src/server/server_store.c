@@ -60,11 +60,11 @@ static enum err server_has_sealed(struct server *a, bool *ret, struct error *e)
 
 static enum err server_miss_key_file(const char *path, bool cluster, struct error *e)
 {
-    return error_set(e, ERR_CONFLICT,
-                     "the key file '%s' is missing, and the store has secrets that are encrypted with it: %s", path,
-                     cluster ? "every node needs the same file; copy it from another node, and name it in "
-                               "secrets.key_file"
-                             : "put it back (a backup has it only with --with-keys)");
+    return error_set(
+        e, ERR_CONFLICT, "the key file '%s' is missing, and the store has secrets that are encrypted with it: %s", path,
+        cluster ? "every node needs the same file; copy it from another node, or secrets.key from the data "
+                  "directory that 'belfry copy' read, and name it in secrets.key_file"
+                : "put it back (a backup has it only with --with-keys)");
 }
 
 /* One node: the first start makes the file. */
