@@ -295,7 +295,9 @@ void connections_sweep(struct http_thread *t)
     }
 }
 
-bool connections_evict(struct http_thread *t)
+/* Of unknown clients, one that keeps us waiting in any way. If all are known, one between two requests: else one tenant
+ * could keep all connections for itself. Its client connects again. */
+static struct connection *connections_oldest(struct http_thread *t, bool also_known)
 {
     struct connection *oldest = NULL;
     for (enum connection_state s = 0; s < STATE_COUNT; s++) {
@@ -304,6 +306,13 @@ bool connections_evict(struct http_thread *t)
         if (connection_states[s].may_evict && !list_empty(waiting) && (!oldest || c->since_ns < oldest->since_ns))
             oldest = c;
     }
+    struct list *idle = &t->states[STATE_IDLE][true];
+    return oldest || !also_known || list_empty(idle) ? oldest : container_of(idle->next, struct connection, link);
+}
+
+bool connections_evict(struct http_thread *t, bool also_known)
+{
+    struct connection *oldest = connections_oldest(t, also_known);
     if (!oldest)
         return false;
     http_server_count_close(t->server, HTTP_CLOSE_EVICTED);

@@ -82,5 +82,6 @@ void connection_close(struct connection *c);  /* not in STATE_HANDLING */
 
 /* Closes the connections whose time is over. */
 void connections_sweep(struct http_thread *t);
-/* Closes the connection of an unknown client that has been waiting for longest. False: there is none. */
-bool connections_evict(struct http_thread *t);
+/* Closes the connection of an unknown client that has been waiting for longest, or else, with also_known, of a known
+ * one that has been idle for longest. False: there is none. */
+bool connections_evict(struct http_thread *t, bool also_known);

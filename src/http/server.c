@@ -102,7 +102,7 @@ static void http_thread_on_sweep(uv_timer_t *timer)
 {
     struct http_thread *t = timer->data;
     connections_sweep(t);
-    while (http_server_is_crowded(t->server) && connections_evict(t))
+    while (http_server_is_crowded(t->server) && connections_evict(t, false))
         continue;
     if (!t->is_listening && !t->is_quiesced)
         http_thread_listen(t); /* descriptors were used up */
@@ -134,7 +134,7 @@ static void http_thread_admit(struct http_thread *t, int fd, const union peer *p
     struct http_server *s = t->server;
     int one = 1, unsent = UNSENT_BYTES;
     if (http_server_is_crowded(s))
-        (void)connections_evict(t);
+        (void)connections_evict(t, atomic_load(&s->connections) >= s->limits.connections);
     bool has_room = atomic_fetch_add(&s->connections, 1) < s->limits.connections;
     if (has_room && peers_add(&s->peers, peer)) {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -158,7 +158,7 @@ static void http_thread_accept(struct http_thread *t, int max)
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            (void)connections_evict(t);
+            (void)connections_evict(t, true);
             uv_poll_stop(&t->listener); /* until the next sweep: the socket stays readable */
             t->is_listening = false;
             http_thread_start_sweep(t);

@@ -62,7 +62,7 @@ const struct option server_options[] = {
     { .key = "api.http_threads", .type = OPTION_INT, .value = "N", .preset = "0", .min = 0, .max = 64,
       .help = "threads that read requests and send answers; 0: one for each processor, at most 4" },
     { .key = "api.connections", .type = OPTION_INT, .value = "N", .preset = "4096", .min = 16, .max = 1000000,
-      .help = "how many connections the API has at most; from 90 % on, those without a valid key are closed, the longest idle first" },
+      .help = "how many connections the API has at most; from 90 % on, those without a valid key are closed, the longest idle first; at the limit also those with one" },
     { .key = "api.connections_per_address", .type = OPTION_INT, .value = "N", .preset = "1024", .min = 1, .max = 1000000,
       .help = "how many connections one address may have; of IPv6, the first 64 bits are the address" },
     { .key = "api.uri_kb", .type = OPTION_INT, .value = "KIB", .preset = "8", .min = 1, .max = 16,

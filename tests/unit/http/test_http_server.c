@@ -464,6 +464,27 @@ static void the_longest_idle_unknown_client_makes_room(void **state)
     end();
 }
 
+static void known_clients_that_are_idle_make_room_for_others(void **state)
+{
+    (void)state;
+    begin((struct http_limits){ .connections = 20, .connections_per_address = 20 });
+    int held[20];
+    for (size_t i = 0; i < array_count(held); i++) {
+        held[i] = dial("GET /a HTTP/1.1\r\nHost: x\r\nOwner: A\r\n\r\n");
+        http_socket_hear(held[i], "\r\n\r\nxx");
+    }
+    int fd = dial_from("127.0.0.2", 0);
+    http_socket_say(fd, GET("/a"));
+    assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
+    assert_true(ends_now(held[0]));
+    http_socket_say(held[1], GET("/a"));
+    assert_says_all(http_socket_hear(held[1], "\r\n\r\nxx"), "HTTP/1.1 200");
+    for (size_t i = 0; i < array_count(held); i++)
+        close(held[i]);
+    close(fd);
+    end();
+}
+
 static void one_address_has_so_many_connections(void **state)
 {
     (void)state;
@@ -518,6 +539,7 @@ int main(void)
         cmocka_unit_test(who_waits_for_an_answer_is_not_cut_off),
         cmocka_unit_test(unknown_clients_may_not_stay_idle),
         cmocka_unit_test(the_longest_idle_unknown_client_makes_room),
+        cmocka_unit_test(known_clients_that_are_idle_make_room_for_others),
         cmocka_unit_test(one_address_has_so_many_connections),
         cmocka_unit_test(a_server_that_is_quiesced_answers_and_closes),
     };
