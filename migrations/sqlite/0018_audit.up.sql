@@ -20,6 +20,11 @@ CREATE TRIGGER audit_update BEFORE UPDATE ON audit
 BEGIN
     SELECT RAISE(ABORT, 'audit rows cannot be changed');
 END;
+-- INSERT OR REPLACE deletes a row without asking the trigger below.
+CREATE TRIGGER audit_insert BEFORE INSERT ON audit WHEN EXISTS (SELECT 1 FROM audit WHERE id = NEW.id)
+BEGIN
+    SELECT RAISE(IGNORE);
+END;
 CREATE TRIGGER audit_delete BEFORE DELETE ON audit WHEN NOT EXISTS (SELECT 1 FROM audit_purge)
 BEGIN
     SELECT RAISE(ABORT, 'audit rows cannot be deleted; they go with time, see retention.audit');

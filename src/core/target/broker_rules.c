@@ -34,33 +34,43 @@ static bool broker_rules_lists_tenant(struct str list, struct str tenant)
     return false;
 }
 
-/* One name for what can be written in two ways: "stream:x" is "x" of Redis, "exchange:x" is "x" of RabbitMQ. */
-static struct str broker_rules_bare(enum message_target_broker kind, struct str destination)
+struct destination {
+    struct str name;
+    bool is_usual; /* a stream or an exchange; else the name begins with its kind: "list:x", "queue:x" */
+};
+
+/* One name for what can be written in two ways: "stream:x" is "x" of Redis, "exchange:x" is "x" of RabbitMQ. But
+ * "stream:list:x" is not "list:x". */
+static struct destination broker_rules_parse(enum message_target_broker kind, struct str text)
 {
     struct str usual = kind == MESSAGE_TARGET_REDIS  ? S("stream:")
                        : kind == MESSAGE_TARGET_AMQP ? S("exchange:")
                                                      : S("");
-    return usual.n && str_starts(destination, usual) ? str_sub(destination, usual.n, destination.n) : destination;
+    struct str other = kind == MESSAGE_TARGET_REDIS ? S("list:") : kind == MESSAGE_TARGET_AMQP ? S("queue:") : S("");
+    if (usual.n && str_starts(text, usual))
+        return (struct destination){ str_sub(text, usual.n, text.n), true };
+    return (struct destination){ text, !other.n || !str_starts(text, other) };
 }
 
 /* Where the message goes. RabbitMQ's exchange without a name hands it to the queue that the key names. */
-static struct str broker_rules_destination(enum message_target_broker kind, const struct message_target *t,
-                                           char out[NAME_MAX])
+static struct destination broker_rules_destination(enum message_target_broker kind, const struct message_target *t,
+                                                   char out[NAME_MAX])
 {
-    struct str bare = broker_rules_bare(kind, t->destination);
-    if (kind != MESSAGE_TARGET_AMQP || bare.n)
-        return bare;
+    struct destination d = broker_rules_parse(kind, t->destination);
+    if (kind != MESSAGE_TARGET_AMQP || d.name.n)
+        return d;
     int n = snprintf(out, NAME_MAX, "queue:" STR_FMT, STR_ARG(t->key));
-    return (struct str){ out, min_of((size_t)n, (size_t)NAME_MAX - 1) };
+    return (struct destination){ { out, min_of((size_t)n, (size_t)NAME_MAX - 1) }, false };
 }
 
-static bool broker_rules_lists_destination(enum message_target_broker kind, struct str list, struct str destination)
+static bool broker_rules_lists_destination(enum message_target_broker kind, struct str list, struct destination d)
 {
     struct str rest = list, one;
     while (str_cut(&rest, ',', &one)) {
-        one = broker_rules_bare(kind, str_trim(one));
-        bool open = one.n && one.p[one.n - 1] == '*';
-        if (open ? str_starts(destination, str_sub(one, 0, one.n - 1)) : str_eq(destination, one))
+        struct destination rule = broker_rules_parse(kind, str_trim(one));
+        bool open = rule.name.n && rule.name.p[rule.name.n - 1] == '*';
+        bool fits = open ? str_starts(d.name, str_sub(rule.name, 0, rule.name.n - 1)) : str_eq(d.name, rule.name);
+        if (fits && (rule.is_usual == d.is_usual || str_eq(str_trim(one), S("*"))))
             return true;
     }
     return list.n == 0;
@@ -99,10 +109,10 @@ enum err broker_rules_check(const struct broker_rules *rules, const struct messa
         return ERR_OK;
     const struct broker_rule *rule = broker_rules_find(rules, target);
     enum message_target_broker kind = rule ? rule->kind : target->kind;
-    struct str to = broker_rules_destination(kind, target, text);
+    struct destination to = broker_rules_destination(kind, target, text);
     if (rule && !broker_rules_lists_tenant(rule->tenants, tenant))
         return error_field(e, "broker", "'" STR_FMT "' is not open to this tenant", STR_ARG(target->broker));
-    if (broker_rules_is_own(rules, to))
+    if (broker_rules_is_own(rules, to.name))
         return error_field(e, "destination", "belongs to Belfry itself");
     if (rule && !broker_rules_lists_destination(kind, rule->destinations, to))
         return error_field(e, "destination", "is not one that the broker '" STR_FMT "' is open for",

@@ -25,6 +25,7 @@ static void tenants_and_destinations_are_checked(void **state)
         { "orders", "orders.eu", "", "default", "broker" },
         { "orders", "orders.eu", "", "acm", "broker" },
         { "orders", "stream:orders.eu", "", "acme", NULL },
+        { "orders", "stream:list:late", "", "acme", "destination" },
         { "orders", "ordersx", "", "acme", "destination" },
         { "orders", "orders", "", "acme", "destination" },
         { "orders", "list:orders.eu", "", "acme", "destination" },
