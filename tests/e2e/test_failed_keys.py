@@ -50,5 +50,8 @@ def test_a_valid_key_passes_whatever_else_comes_from_its_address(server):
         until(lambda: ask(server, made_up_key(), "127.0.0.79")[0] == 429)
         assert ask(server, fresh, "127.0.0.79", path)[0] == 200  # the server has not seen it; behind a proxy, all clients have one address
         wrong = checked(fresh[:-7] + ("a" if fresh[-7] != "a" else "b"))
-        assert ask(server, wrong, "127.0.0.79", path)[0] == 429  # the id is cached, the secret is wrong
+        # The id is cached, the secret is wrong. On a slow machine, time for another failure has passed meanwhile.
+        statuses = []
+        until(lambda: statuses.append(ask(server, wrong, "127.0.0.79", path)[0]) or statuses[-1] == 429)
+        assert set(statuses) <= {401, 429}, statuses
     client.close()
