@@ -24,6 +24,14 @@ bool str_eq_nocase(struct str a, struct str b)
     return true;
 }
 
+bool str_contains_nocase(struct str s, struct str part)
+{
+    for (size_t i = 0; i + part.n <= s.n; i++)
+        if (str_eq_nocase(str_sub(s, i, i + part.n), part))
+            return true;
+    return false;
+}
+
 bool str_starts(struct str s, struct str prefix)
 {
     return s.n >= prefix.n && str_eq(str_sub(s, 0, prefix.n), prefix);

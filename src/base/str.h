@@ -29,8 +29,9 @@ static inline struct str str_sub(struct str s, size_t from, size_t to)
 }
 
 bool str_eq(struct str a, struct str b);
-int str_cmp(struct str a, struct str b);        /* like memcmp; a prefix sorts first */
-bool str_eq_nocase(struct str a, struct str b); /* ASCII letters only */
+int str_cmp(struct str a, struct str b);                 /* like memcmp; a prefix sorts first */
+bool str_eq_nocase(struct str a, struct str b);          /* ASCII letters only */
+bool str_contains_nocase(struct str s, struct str part); /* likewise */
 bool str_starts(struct str s, struct str prefix);
 struct str str_trim(struct str s); /* removes spaces and tabs at both ends */
 

@@ -8,8 +8,6 @@
 
 enum { FIELD_MAX = 256, INFO_MAX = 4 + 16 + FIELD_MAX, KEY_TEXT = 43 };
 
-#define PREFIX "enc:1:"
-
 /* ---- the key file ---- */
 
 static bool secrets_read_line(struct str line, struct secrets_key *ret)
@@ -87,7 +85,7 @@ static struct str secret_info(const struct secret_place *at, char out[INFO_MAX])
 
 bool secret_is_sealed(struct str text)
 {
-    return str_starts(text, S(PREFIX));
+    return str_starts(text, S(SECRET_PREFIX));
 }
 
 void secret_seal(const struct secrets *s, const struct secret_place *at, struct str plain, struct buf *out)
@@ -100,7 +98,7 @@ void secret_seal(const struct secrets *s, const struct secret_place *at, struct 
     char *sealed = xmalloc(n), *text = xmalloc(n * 4 / 3 + 3);
     crypto_hkdf_sha256((struct str){ (const char *)k->key, sizeof k->key }, S("belfry secrets"), info, key);
     crypto_seal(key, info, plain, sealed);
-    buf_printf(out, PREFIX "%s:", k->id);
+    buf_printf(out, SECRET_PREFIX "%s:", k->id);
     buf_add(out, (struct str){ text, base64_write(sealed, n, text) });
     explicit_bzero(key, sizeof key);
     free(sealed);
@@ -137,7 +135,7 @@ static enum err secret_open_with(const struct secrets_key *k, const struct secre
 enum err secret_open(const struct secrets *s, const struct secret_place *at, struct str sealed, struct arena *a,
                      struct str *ret, struct error *e)
 {
-    struct str rest = str_sub(sealed, strlen(PREFIX), sealed.n), id;
+    struct str rest = str_sub(sealed, strlen(SECRET_PREFIX), sealed.n), id;
     if (!secret_is_sealed(sealed) || !str_cut(&rest, ':', &id))
         return error_set(e, ERR_CORRUPT, "is not a ciphertext");
     const struct secrets_key *k = secrets_find(s, id);
@@ -151,19 +149,11 @@ enum err secret_open(const struct secrets *s, const struct secret_place *at, str
 
 /* ---- headers ---- */
 
-static bool secret_contains(struct str name, struct str word)
-{
-    for (size_t i = 0; i + word.n <= name.n; i++)
-        if (str_eq_nocase(str_sub(name, i, i + word.n), word))
-            return true;
-    return false;
-}
-
 bool header_is_secret(struct str name)
 {
     static const char *const words[] = { "authorization", "cookie", "token", "secret", "key", "password", "\\" };
     for (size_t i = 0; i < array_count(words); i++)
-        if (secret_contains(name, str_from(words[i])))
+        if (str_contains_nocase(name, str_from(words[i])))
             return true;
     return false;
 }

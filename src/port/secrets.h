@@ -37,7 +37,8 @@ void secrets_new_line(char out[SECRETS_LINE + 1]);
 /* A fingerprint of key i: says nothing about the key. */
 void secrets_fingerprint(const struct secrets *s, size_t i, uint8_t out[SECRETS_PRINT]);
 
-bool secret_is_sealed(struct str text); /* begins as a ciphertext does */
+#define SECRET_PREFIX "enc:1:" /* of every ciphertext */
+bool secret_is_sealed(struct str text);
 void secret_seal(const struct secrets *s, const struct secret_place *at, struct str plain, struct buf *out);
 /* ERR_NOT_FOUND: the file has no such key. ERR_CORRUPT: it was sealed for another place, or changed. */
 enum err secret_open(const struct secrets *s, const struct secret_place *at, struct str sealed, struct arena *a,

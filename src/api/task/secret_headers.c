@@ -9,14 +9,6 @@ enum { CONFIG_MAX = 16 << 20, FIELD_TEXT = 128 };
 
 #define HIDDEN "\"***\""
 
-static bool secret_contains(struct str name, struct str word)
-{
-    for (size_t i = 0; i + word.n <= name.n; i++)
-        if (str_eq_nocase(str_sub(name, i, i + word.n), word))
-            return true;
-    return false;
-}
-
 static void secret_write_member(struct buf *out, bool *first, struct str name, struct str value)
 {
     buf_printf(out, "%s\"" STR_FMT "\":", *first ? "" : ",", STR_ARG(name));
@@ -42,7 +34,7 @@ void secret_headers_hide(struct jw *w, struct str config)
     struct json_cursor c = { .text = config };
     struct str name, value;
     bool first = true;
-    if (!secret_contains(config, S("\"headers\""))) {
+    if (!str_contains_nocase(config, S("\"headers\""))) {
         jw_raw(w, config);
         return;
     }
@@ -115,7 +107,7 @@ static enum err secret_seal_value(const struct secret_keeper *k, struct str name
 {
     struct secret_place at;
     struct str plain;
-    bool sealed = stored && str_starts(value, S("\"enc:1:"));
+    bool sealed = stored && str_starts(value, S("\"" SECRET_PREFIX));
     if (!k->sealer->secrets || !value.n || value.p[0] != '"' || (sealed && !k->from)) {
         buf_add(out, value);
         return ERR_OK;
@@ -202,7 +194,7 @@ enum err secret_headers_keep(const struct task *current, enum target_kind kind, 
                              const struct secret_sealer *sealer, struct arena *a, struct str *ret, struct error *e)
 {
     *ret = config;
-    if (!secret_contains(config, sealer->secrets ? S("\"headers\"") : S(HIDDEN)))
+    if (!str_contains_nocase(config, sealer->secrets ? S("\"headers\"") : S(HIDDEN)))
         return ERR_OK;
     struct secret_keeper k = { .old = current ? secret_member(current->target_config, S("headers")) : S(""),
                                .same_host = secret_same_host(current, kind, config),
@@ -216,7 +208,7 @@ enum err secret_headers_move(const struct secret_sealer *to, struct uuid from, s
                              struct str *ret, struct error *e)
 {
     *ret = config;
-    if (!to->secrets || !secret_contains(config, S("\"enc:1:")))
+    if (!to->secrets || !str_contains_nocase(config, S("\"" SECRET_PREFIX)))
         return ERR_OK;
     return secret_rewrite(&(struct secret_keeper){ .sealer = to, .from = &from, .a = a, .e = e }, config, ret);
 }

@@ -243,6 +243,14 @@ static void texts_are_packed_one_behind_the_other(void **state)
     assert_memory_equal(place, "abc\0de\0x", 8);
 }
 
+static void parts_are_found_in_any_case(void **state)
+{
+    (void)state;
+    assert_true(str_contains_nocase(S("X-Api-KEY"), S("key")) && str_contains_nocase(S("key"), S("Key")));
+    assert_true(str_contains_nocase(S("a"), S("")));
+    assert_false(str_contains_nocase(S("ke"), S("key")) || str_contains_nocase(S(""), S("k")));
+}
+
 static void percent_escapes_are_decoded(void **state)
 {
     (void)state;
@@ -306,6 +314,7 @@ int main(void)
         cmocka_unit_test(every_code_point_but_surrogates_is_utf8),
         cmocka_unit_test(odd_characters_are_shown_as_their_number),
         cmocka_unit_test(texts_are_packed_one_behind_the_other),
+        cmocka_unit_test(parts_are_found_in_any_case),
         cmocka_unit_test(percent_escapes_are_decoded),
         cmocka_unit_test(broken_percent_escapes_and_nul_are_refused),
         cmocka_unit_test(parameters_of_a_url_are_found_and_decoded),
