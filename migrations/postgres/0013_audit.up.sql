@@ -22,3 +22,7 @@ CREATE FUNCTION belfry_audit_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEG
     ; END $$;
 CREATE TRIGGER audit_change BEFORE UPDATE OR DELETE ON audit FOR EACH ROW EXECUTE FUNCTION belfry_audit_refuse();
 CREATE TRIGGER audit_truncate BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION belfry_audit_refuse();
+
+-- Of a database on which the migration before was applied without them.
+CREATE INDEX IF NOT EXISTS tasks_expiring ON tasks ((scheduled_ms + expires_after_ms), id) WHERE expires_after_ms > 0 AND (state = 0 OR waits_for IS NOT NULL) AND kind <> 1 AND NOT deleted AND links & 288 = 0;
+CREATE INDEX IF NOT EXISTS tasks_with_expiry ON tasks (id) WHERE expires_after_ms > 0 AND state < 4;

@@ -29,3 +29,7 @@ CREATE TRIGGER audit_delete BEFORE DELETE ON audit WHEN NOT EXISTS (SELECT 1 FRO
 BEGIN
     SELECT RAISE(ABORT, 'audit rows cannot be deleted; they go with time, see retention.audit');
 END;
+
+-- Of a database on which the migration before was applied without them.
+CREATE INDEX IF NOT EXISTS tasks_expiring ON tasks (scheduled_ms + expires_after_ms, id) WHERE expires_after_ms > 0 AND (state = 0 OR waits_for IS NOT NULL) AND kind <> 1 AND NOT deleted AND links & 288 = 0;
+CREATE INDEX IF NOT EXISTS tasks_with_expiry ON tasks (id) WHERE expires_after_ms > 0 AND state < 4;
