@@ -17,6 +17,8 @@ enum {
     TRIES_MAX = 8,
     RETRY_MS = 5,
     NS_PER_MS = 1000000,
+    NOTICE_TEXT = 1024,
+    REFERRERS_SHOWN = 8,
 };
 
 struct step_edit {
@@ -348,12 +350,64 @@ static enum handled steps_recall(struct request *q, struct step_edit *s)
     return recall_ask(q, &order, left_ms, steps_on_recalled) ? HANDLED_LATER : steps_refuse_claimed(q);
 }
 
+/* ---- what a user should know of the decision ---- */
+
+/* Whether the JSON text has a reference that begins so: to that value, or to a part of it. */
+static bool steps_text_refers(struct str text, struct str reference)
+{
+    while (text.n > reference.n) {
+        const char *at = memmem(text.p, text.n, reference.p, reference.n);
+        if (!at)
+            return false;
+        text = str_sub(text, (size_t)(at - text.p) + reference.n, text.n);
+        if (text.n && (text.p[0] == '"' || text.p[0] == '/'))
+            return true;
+    }
+    return false;
+}
+
+static void steps_add_name(struct buf *out, size_t *n, const char *quote, struct str name)
+{
+    if (++*n <= REFERRERS_SHOWN)
+        buf_printf(out, "%s%s" STR_FMT "%s", *n == 1 ? "" : ", ", quote, STR_ARG(name), quote);
+}
+
+/* A step without an output, to which others refer. Of a map, the outputs of its items are the output. */
+static const char *steps_missing_output(struct request *q, const struct step_edit *s, const struct dag *d)
+{
+    const struct dag_step *of = &d->steps[place_step(s->next.place)];
+    char reference[STEP_NAME_MAX + 32];
+    cleanup_with(buf_release) struct buf names;
+    struct str kept;
+    size_t count = 0;
+    buf_init(&names, NOTICE_TEXT);
+    if (s->output.n || s->item >= 0 || !of->output_used || of->map.is_set ||
+        place_kind(s->next.place) != PLACE_KIND_STEP)
+        return NULL;
+    buf_text(&names, "it has no output, and these refer to it: ");
+    snprintf(reference, sizeof reference, "\"/steps/" STR_FMT "/output", STR_ARG(of->name));
+    for (uint32_t i = 0; i < d->n; i++)
+        if (steps_text_refers(d->steps[i].text, str_from(reference)))
+            steps_add_name(&names, &count, "'", d->steps[i].name);
+    if (steps_text_refers(of->text, S("\"/output")))
+        steps_add_name(&names, &count, "", S("its compensation"));
+    if (steps_text_refers(d->result, str_from(reference)))
+        steps_add_name(&names, &count, "", S("the result of the run"));
+    if (count > REFERRERS_SHOWN)
+        buf_printf(&names, " and %zu more", count - REFERRERS_SHOWN);
+    buf_text(&names, ". A reference without a default fails");
+    buf_char(&names, '\0');
+    return count && !names.full && arena_str(&q->arena, buf_str(&names), &kept) ? kept.p : NULL;
+}
+
 /* A user who starts a step of a paused run wants that. What the step opens is paused, as the run is. */
-static const char *steps_notice(const struct step_edit *s, const struct dag *d)
+static const char *steps_notice(struct request *q, const struct step_edit *s, const struct dag *d)
 {
     const struct dag_step *of = &d->steps[place_step(s->next.place)];
     bool opens = place_kind(s->next.place) == PLACE_KIND_STEP &&
                  (s->next.target == TARGET_WORKFLOW || steps_is_map(of, &s->next)) && !of->await.signal.n;
+    if (s->action == ACTION_FORCE_COMPLETE)
+        return steps_missing_output(q, s, d);
     if (s->action != ACTION_RUN_NOW || !s->run.row.paused)
         return NULL;
     return opens ? "the run is paused; this step starts all the same, and what it opens waits for the resume"
@@ -378,7 +432,7 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     if ((over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
         return request_fail(q, &e);
     struct run_holds holds = { .q = q, .r = r, .d = d->dag, .stop = s->run.row.stop };
-    struct step_view view = { q, r, d->dag, false, &holds, steps_notice(s, d->dag) };
+    struct step_view view = { q, r, d->dag, false, &holds, steps_notice(q, s, d->dag) };
     struct jw w = respond_json(&q->response, 200);
     if (steps_write(&view, &w, &s->next, &e))
         return request_fail(q, &e);
