@@ -63,12 +63,14 @@ static enum err plan_open(struct run_view *v, struct plan *p, struct error *e)
 
 /* ---- waiting on ---- */
 
-/* Steps that a user started or skipped by hand did not wait for their parents: the run waits for those. */
+/* Steps that a user started or skipped by hand did not wait for their parents: the run waits for those. The join may be
+ * that of compensations, and expect more of them, or of an opening that a stop cut off, and expect steps that have no
+ * row: then it begins anew. */
 static void plan_wait(struct run_view *v, const struct run_progress *g, struct plan *p)
 {
     open_begin(v, p);
     p->open.despite_stop = true;
-    p->open.first = p->open.again = g->has_undo; /* the join may be that of compensations, and expect more of them */
+    p->open.first = p->open.again = g->has_undo || g->missing;
     p->open.also = g->open;
     p->open.also_count = g->open_count;
 }

@@ -60,7 +60,8 @@ static bool flow_may_run(const struct flow *f, uint32_t step)
     const struct flow_task *of = flow_task_at(f, place_of_step((uint32_t)facts->when_of));
     if (f->definition->dag->steps[facts->when_of].map.is_set)
         of = flow_task_at(f, place_of_item((uint32_t)facts->when_of, 0));
-    return of && of->outcome == FLOW_COMPLETED && of->output < facts->when_below;
+    bool has_value = of && of->outcome == FLOW_COMPLETED && of->output != FLOW_NO_VALUE; /* by hand: it has none */
+    return has_value && of->output < facts->when_below;
 }
 
 /* ---- runs begin ---- */
