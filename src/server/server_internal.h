@@ -12,6 +12,7 @@
 
 #include "base/thread_owner.h"
 #include "platform/writer_split.h"
+#include "server/backlog.h"
 #include "server/catalog_watcher.h"
 #include "server/fleet_watch.h"
 #include "server/node_view.h"
@@ -135,6 +136,7 @@ struct server {
     struct server_inbox inbox;
     struct store_watch watch;
     struct catalog_watcher *watcher;
+    struct backlog *backlog;
     struct node_view *view;
 };
 

@@ -490,7 +490,7 @@ static void worker_show_metrics(const struct worker *w)
     metric_set(w->setup.metrics, METRIC_TASKS_PARKED, (double)w->parked.n);
     metric_set(w->setup.metrics, METRIC_UTILIZATION, (double)w->running.n / (double)w->setup.slots);
     if (c->at_once)
-        metric_set(w->setup.metrics, METRIC_QUEUE_DEPTH, (double)c->ops->queue_depth(c));
+        metric_set(w->setup.metrics, METRIC_QUEUE_WAITING, (double)c->ops->queue_depth(c));
 }
 
 /* When to ask although nothing happened: after a failure, if there is room again, and for tasks that are to be

@@ -42,7 +42,7 @@ static void runner_message_report(struct runner_message *r, struct message_in_fl
     o.started_us = msg->started_us;
     o.completed_us = max_of(clock_wall_us(r->clock), msg->started_us);
     o.worker = run->worker;
-    o.trace_id = str_from(msg->trace_id);
+    o.trace_id = str_from(msg->trace.id);
     msg->run = NULL;
     if (msg->due.at)
         heap_remove(&r->due, &msg->due);
@@ -144,12 +144,10 @@ static void runner_message_start(struct runner *base, struct run *run)
     struct runner_message *r = runner_message_of(base);
     assert_owned(&r->owner);
     thread_owner_take(&r->owner);
-    char trace_id[33], why[sizeof(struct error)];
+    char why[sizeof(struct error)];
     struct error e = { 0 };
     int64_t wait_ms = 0;
-    snprintf(trace_id, sizeof trace_id, "%016llx%016llx", (unsigned long long)prng_u64(&r->random),
-             (unsigned long long)prng_u64(&r->random) | 1); /* an id of all zeros is invalid */
-    struct message_in_flight *msg = message_new(run, trace_id, clock_wall_us(r->clock));
+    struct message_in_flight *msg = message_new(run, prng_u64(&r->random), clock_wall_us(r->clock));
     run->handle = msg;
     if (runner_message_send(r, msg, &wait_ms, &e) == ERR_OK)
         return;
