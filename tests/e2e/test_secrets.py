@@ -1,5 +1,6 @@
 """Secret headers are encrypted in the store: a canary is found nowhere but at the target."""
 
+import json
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -167,6 +168,28 @@ def test_a_backup_without_keys_says_what_its_restore_needs(server, client, recei
     assert done.code == 0 and f"has key '{old}', to {tmp_path}/a/secrets.key" in done.err, done
     done = belfry("restore", str(tmp_path / "whole"), "--data-dir", str(tmp_path / "b"))
     assert done.code == 0 and "secrets.key" not in done.err, done
+
+
+def test_a_definition_shows_no_secret_and_keeps_it(client, receiver):
+    target = receiver.target("/step", headers={"Authorization": f"Bearer {CANARY}", "X-Team": "a"})
+    undo = receiver.target("/undo", headers={"X-Api-Key": {"$join": [CANARY, {"$ref": "/input/id"}]}})
+    body = json.dumps({"steps": [{"name": "a", "compensate": undo, **target}]}, indent=2).encode()
+    path = "/v1/workflow-definitions/secrets"
+    assert client.request("PUT", path, raw=body).status == 201
+    shown = client.get(path)
+    assert CANARY.encode() not in shown.body and shown.body.count(b'"***"') == 2
+    again = client.request("PUT", path, shown.json["definition"])
+    assert again.status == 200 and CANARY.encode() not in again.body
+    raw = body.replace(f'"Bearer {CANARY}"'.encode(), b'"***"')
+    same = client.request("PUT", path, raw=raw)
+    assert same.status == 200 and same.json["hash"] == shown.json["hash"], same
+    elsewhere = shown.json["definition"]
+    elsewhere["steps"][0]["target_config"]["url"] = "https://other.example/step"
+    refused = client.request("PUT", path, elsewhere)
+    assert refused.status == 400 and "which stands for a value that is not shown" in str(refused.json), refused
+    run = client.post("/v1/workflows", {"workflow": "secrets", "input": {"id": 7}})
+    assert run.status == 201, run
+    assert headers_of(receiver.wait("/step")[0])["authorization"] == f"Bearer {CANARY}"
 
 
 @pytest.mark.standalone("of one node")

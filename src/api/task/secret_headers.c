@@ -161,7 +161,7 @@ static struct str secret_scheme(struct str config)
     return str_sub(url, 0, str_find(url, ':', 0));
 }
 
-static bool secret_same_host(const struct task *current, enum target_kind kind, struct str config)
+bool secret_headers_same_host(const struct task *current, enum target_kind kind, struct str config)
 {
     char was[TARGET_HOST_MAX], is[TARGET_HOST_MAX];
     struct task next = { .target = kind, .target_config = config };
@@ -213,7 +213,7 @@ enum err secret_headers_keep(const struct task *current, enum target_kind kind, 
     if (!str_contains_nocase(config, S("\"headers\"")))
         return ERR_OK;
     struct secret_keeper k = { .old = current ? secret_member(current->target_config, S("headers")) : S(""),
-                               .same_host = secret_same_host(current, kind, config),
+                               .same_host = secret_headers_same_host(current, kind, config),
                                .sealer = sealer,
                                .a = a,
                                .e = e };
