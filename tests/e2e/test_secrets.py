@@ -203,7 +203,8 @@ def test_a_dedupe_key_that_replaces_a_task_takes_its_secrets_along(client, recei
 
 
 def test_nodes_of_a_cluster_need_the_same_file(postgres_server, receiver, belfry, tmp_path):
-    url = postgres_server.url(postgres_server.new_database())
+    database = postgres_server.new_database()
+    url = postgres_server.url(database)
     keys = tmp_path / "secrets.key"
     assert belfry("secrets", "init", "--key-file", str(keys)).code == 0
     assert belfry("secrets", "init", "--key-file", str(keys)).code == 1
@@ -220,6 +221,11 @@ def test_nodes_of_a_cluster_need_the_same_file(postgres_server, receiver, belfry
         assert wrong.code == 1 and "other keys" in wrong.err and str(other) in wrong.err, wrong
         client.act(made, "run-now")
         assert headers_of(receiver.wait("/c")[0])["cookie"] == CANARY
+        known = postgres_server.sql("SELECT name FROM cluster WHERE name LIKE 'key:%'", database)
+        postgres_server.sql("DELETE FROM cluster WHERE name LIKE 'key:%'", database)  # as an earlier version left it
+        wrong = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "second"), "--store", url,
+                       env={"BELFRY_SECRETS_KEY_FILE": str(other)})
+        assert wrong.code == 1 and "other keys" in wrong.err, wrong
         rotated = tmp_path / "rotated.key"
         rotated.write_bytes(keys.read_bytes())
         os.chmod(rotated, 0o600)
@@ -227,6 +233,7 @@ def test_nodes_of_a_cluster_need_the_same_file(postgres_server, receiver, belfry
         second = Server(tmp_path / "second", "--store", url, env={"BELFRY_SECRETS_KEY_FILE": str(rotated)})
         try:
             second.start()
+            assert set(known) < set(postgres_server.sql("SELECT name FROM cluster WHERE name LIKE 'key:%'", database))
         finally:
             second.close()
         late = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "third"), "--store", url,
