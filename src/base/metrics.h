@@ -18,6 +18,8 @@
     X(TASKS_EXPIRED, COUNTER, "belfry_tasks_expired_total", "Tasks dropped because they were too late to be useful")   \
     X(TASKS_HELD, COUNTER, "belfry_tasks_held_total", "Times a task was delayed because a circuit breaker was open")   \
     X(TASKS_ASIDE, COUNTER, "belfry_tasks_aside_total", "Times a task was put aside because its host was busy")        \
+    X(TASKS_WITHOUT_KEY, COUNTER, "belfry_tasks_without_key_total",                                                    \
+      "Times a task was put back because this process lacks the key of its secrets")                                   \
     X(TASKS_RECOVERED, COUNTER, "belfry_tasks_recovered_total", "Claims released after the process holding them died") \
     X(RESULTS_STALE, COUNTER, "belfry_results_stale_total", "Results refused because their fence was old")             \
     X(PURGED, COUNTER, "belfry_forgotten_total", "Records purged after their retention period")                        \

@@ -501,9 +501,9 @@ enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struc
     return r->ops->breakers(r, f, a, ret, e);
 }
 
-enum err reader_sealed(struct reader *r, bool *ret, struct error *e)
+enum err reader_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e)
 {
-    return r->ops->sealed(r, ret, e);
+    return r->ops->sealed(r, key_id, ret, e);
 }
 
 enum err reader_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,

@@ -148,6 +148,7 @@ enum err server_load_lanes(struct server *a, struct error *e) must_use;
 enum err server_open_store(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e) must_use;
 struct writer *server_open_writer(struct server *a); /* starts the batchers; after server_open_store */
 void server_close_store(struct server *a);           /* after the batchers have ended */
+enum err server_open_keys(struct server *a, struct error *e) must_use; /* server_keys.c; once the store is open */
 
 /* ---- notifications to the loop (server_inbox.c) ---- */
 

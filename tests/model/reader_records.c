@@ -1,4 +1,5 @@
 /* Reads records other than tasks; and dead letters grouped by cause. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -155,14 +156,16 @@ enum err memory_causes(struct reader *r, int32_t tenant, size_t max, struct aren
     return rc;
 }
 
-enum err memory_sealed(struct reader *r, bool *ret, struct error *e)
+enum err memory_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e)
 {
     (void)e;
+    char wanted[64];
+    size_t n = (size_t)snprintf(wanted, sizeof wanted, "\"enc:1:" STR_FMT, STR_ARG(key_id));
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     *ret = false;
     for (size_t i = 0; i < order_count(&s->table.by_id) && !*ret; i++) {
         struct str config = task_at(&s->table.by_id, i)->target_config;
-        *ret = config.n && memmem(config.p, config.n, "\"enc:1:", 7);
+        *ret = config.n && memmem(config.p, config.n, wanted, n);
     }
     return ERR_OK;
 }

@@ -202,7 +202,7 @@ struct reader_ops {
                         struct error *);
     enum err (*breakers)(struct reader *, const struct breaker_filter *, struct arena *, struct breaker_rows *ret,
                          struct error *);
-    enum err (*sealed)(struct reader *, bool *ret, struct error *);
+    enum err (*sealed)(struct reader *, struct str key_id, bool *ret, struct error *);
     enum err (*audit)(struct reader *, const struct audit_filter *, struct arena *, struct audit_page *ret,
                       struct error *);
     enum err (*definition)(struct reader *, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *,
@@ -284,8 +284,8 @@ enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct
 /* At most `limit` of them. */
 enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a, struct breaker_rows *ret,
                          struct error *e) must_use;
-/* Whether a task has a secret that is encrypted (port/secrets.h). Reads all tasks. */
-enum err reader_sealed(struct reader *r, bool *ret, struct error *e) must_use;
+/* Whether a task has a secret that is encrypted with this key (port/secrets.h); empty: with any. Reads all tasks. */
+enum err reader_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e) must_use;
 /* See port/store/audit.h. */
 enum err reader_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
                       struct error *e) must_use;

@@ -126,13 +126,17 @@ static enum err runner_message_check_rules(const struct runner_message *r, struc
     return broker_rules_check(r->rules, &msg->target, tenant, e);
 }
 
-/* ERR_UNAVAILABLE: no connection is free; *ret_wait_ms says when one may be. */
-static enum err runner_message_send(struct runner_message *r, struct message_in_flight *msg, int64_t *ret_wait_ms,
-                                    struct error *e)
+/* ERR_UNAVAILABLE: this process lacks the key of a secret, or no connection is free (*ret_is_read). *ret_wait_ms says
+ * when to try again. */
+static enum err runner_message_send(struct runner_message *r, struct message_in_flight *msg, bool *ret_is_read,
+                                    int64_t *ret_wait_ms, struct error *e)
 {
     struct str url;
-    if (message_read(msg, r->secrets, e) || runner_message_find_broker(r, &msg->target, &url, e) ||
-        runner_message_check_rules(r, msg, e))
+    *ret_wait_ms = SECRETS_RETRY_MS;
+    if (message_read(msg, r->secrets, e))
+        return e->code;
+    *ret_is_read = true;
+    if (runner_message_find_broker(r, &msg->target, &url, e) || runner_message_check_rules(r, msg, e))
         return e->code;
     heap_push(&r->due, &msg->due, clock_steady_ms(r->clock) + msg->timeout_ms);
     runner_message_set_timer(r);
@@ -147,13 +151,16 @@ static void runner_message_start(struct runner *base, struct run *run)
     char why[sizeof(struct error)];
     struct error e = { 0 };
     int64_t wait_ms = 0;
+    bool is_read = false;
     struct message_in_flight *msg = message_new(run, prng_u64(&r->random), clock_wall_us(r->clock));
     run->handle = msg;
-    if (runner_message_send(r, msg, &wait_ms, &e) == ERR_OK)
+    if (runner_message_send(r, msg, &is_read, &wait_ms, &e) == ERR_OK)
         return;
     snprintf(why, sizeof why, "%s%s%s", e.field, e.field[0] ? ": " : "", e.text);
     struct outcome refused = { .kind = OUTCOME_FAILED, .failure = FAILURE_REFUSED, .error = str_from(why) };
-    struct outcome held = { .kind = OUTCOME_HELD, .retry_after_ms = wait_ms, .error = str_from(why) };
+    struct outcome held = {
+        .kind = OUTCOME_HELD, .retry_after_ms = wait_ms, .lacks_key = !is_read, .error = str_from(why)
+    };
     runner_message_report(r, msg, e.code == ERR_UNAVAILABLE ? held : refused);
     message_free(msg);
 }

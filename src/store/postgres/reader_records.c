@@ -535,14 +535,15 @@ enum err reader_postgres_audit(struct reader *base, const struct audit_filter *f
     return ERR_OK;
 }
 
-enum err reader_postgres_sealed(struct reader *base, bool *ret, struct error *e)
+enum err reader_postgres_sealed(struct reader *base, struct str key_id, bool *ret, struct error *e)
 {
-    static const struct pg_statement sealed = { "read_sealed",
-                                                "SELECT 1 FROM tasks WHERE target_config LIKE '%\"enc:1:%' LIMIT 1" };
+    static const struct pg_statement sealed = {
+        "read_sealed", "SELECT 1 FROM tasks WHERE strpos(target_config, '\"enc:1:' || $1) > 0 LIMIT 1"
+    };
     struct pg_reader *r = pg_reader_self(base);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
     e = pg_reader_error(base, e);
-    (void)pg_reader_params(r);
+    pg_add_text(pg_reader_params(r), key_id);
     if (pg_reader_run(r, false, &sealed, &got, e))
         return e->code;
     *ret = got.rows > 0;

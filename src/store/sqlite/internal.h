@@ -57,7 +57,7 @@ enum err lanes_load(struct conn *c, struct error *e) must_use;
 const struct lane_row *lanes_find(struct conn *c, struct lane lane, int pool); /* NULL: none */
 enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, struct error *e) must_use;
 
-/* ---- fences (fences.c) ---- */
+/* ---- fences (cluster_settings.c) ---- */
 
 /* When the store is opened: raises the floor if the file is a copy. */
 enum err sqlite_fences_open(struct conn *c, const char *path, int64_t now_ms, int64_t *ret_floor,
@@ -206,7 +206,7 @@ struct store_sqlite {
     int64_t *rids;        /* their rids */
     size_t scratch_cap;
     struct ended ended;
-    int64_t fence_floor; /* fences.c */
+    int64_t fence_floor; /* cluster_settings.c */
     struct uuid strand;  /* audit.c, like the next */
     int64_t audit_seq;
     bool can_shrink; /* the file has incremental auto_vacuum, so it can shrink */
@@ -479,7 +479,9 @@ enum err sqlite_ended_write(struct store_sqlite *s, struct error *e) must_use;
 enum err sqlite_audit_write(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e) must_use;
 enum err sqlite_audit_purge(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *count,
                             struct error *e) must_use;
-enum err reader_sqlite_sealed(struct reader *base, bool *ret, struct error *e);
+struct key_prints;
+enum err sqlite_key_prints(struct conn *c, struct key_prints *ret, struct error *e) must_use; /* cluster_settings.c */
+enum err reader_sqlite_sealed(struct reader *base, struct str key_id, bool *ret, struct error *e);
 enum err reader_sqlite_history(struct reader *base, const struct history_filter *f, struct arena *a,
                                struct history_page *ret, struct error *e);
 enum err reader_sqlite_audit(struct reader *base, const struct audit_filter *f, struct arena *a, struct audit_page *ret,

@@ -77,7 +77,7 @@ static const char *const reader_sql[] = {
                  "FROM task_leases AS l CROSS JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING
                  " AND t.fence = l.fence WHERE l.task_id = ?1 AND l.tenant_id = ?2",
     [RD_WORKERS] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
-    [RD_SEALED] = "SELECT 1 FROM tasks WHERE target_config LIKE '%\"enc:1:%' LIMIT 1",
+    [RD_SEALED] = "SELECT 1 FROM tasks WHERE instr(target_config, '\"enc:1:' || ?) LIMIT 1",
     [RD_AUDIT] = "SELECT 0" AUDIT_COLUMNS(
         SQL_NAME) " FROM audit WHERE id < ?1 AND id >= ?2 AND (?3 = 0 OR tenant_id = ?3) "
                   "AND (?4 = '' OR actor = ?4) AND (?5 = '' OR object = ?5) AND (?6 = '' OR action = ?6 "

@@ -309,10 +309,11 @@ enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_fi
     return rc;
 }
 
-enum err reader_sqlite_sealed(struct reader *base, bool *ret, struct error *e)
+enum err reader_sqlite_sealed(struct reader *base, struct str key_id, bool *ret, struct error *e)
 {
     struct conn *c = &reader_sqlite_of(base)->conn;
     sqlite3_stmt *st = c->stmts[RD_SEALED];
+    (void)bind_str(st, 1, key_id);
     enum err rc = conn_step(c, st, ret, e);
     sqlite3_reset(st);
     return rc;
