@@ -1,5 +1,6 @@
 """The audit log: each act leaves one row, with the change or not at all."""
 
+import collections
 import hashlib
 import json
 import sqlite3
@@ -302,11 +303,25 @@ def test_filters_and_pages(world):
 
 
 @pytest.mark.standalone("each node counts for itself")
-def test_wrong_keys_leave_one_row_a_minute_and_address(world):
-    for _ in range(30):
-        assert ask(world.server, made_up_key(), "127.0.0.91")[0] in (401, 429)
-    rows = until(lambda: [row for row in world.rows(action="refuse%20API%20key") if row["address"] == "127.0.0.91"], why="no row")
-    assert len(rows) == 1 and rows[0]["outcome"] == "REFUSED" and "key" not in rows[0]
+def test_wrong_keys_are_all_counted_by_address_and_reason(world):
+    tenant(world)
+    made = world.client.post("/v1/api-keys", {"name": "old", "scopes": ["audit:read"], "tenant": "acme"}).json
+    mine = world.client.post("/v1/api-keys", {"name": "mine", "scopes": ["audit:read"], "tenant": "acme"}).json
+    assert world.client.request("DELETE", f"/v1/api-keys/{made['id']}?tenant=acme").status == 204
+    sent = collections.Counter(ask(world.server, made_up_key(), "127.0.0.91")[0] for _ in range(30))
+    assert all(ask(world.server, "bf_wrong", "127.0.0.91")[0] == 401 for _ in range(5))
+    revoked = ask(world.server, made["key"], "127.0.0.92")
+    assert revoked[0] == 401 and b"was revoked" in revoked[1]
+    world.server.stop()  # what the minute has counted is not lost
+    world.server.start()
+    rows = [row for row in world.rows(action="refuse%20API%20key")]
+    counts = collections.Counter()
+    for row in rows:
+        counts[row["address"], row["object"]] += row["count"]
+    assert counts == {("127.0.0.91", "refused"): sent[401], ("127.0.0.91", "limited"): sent[429], ("127.0.0.91", "malformed"): 5, ("127.0.0.92", "revoked"): 1}
+    assert [(row["tenant"], row["key"]) for row in rows if "key" in row] == [("acme", made["id"])] and {row["outcome"] for row in rows} == {"REFUSED"}
+    seen = world.client.get("/v1/audit", headers={"Authorization": f"Bearer {mine['key']}"}).json["audit"]
+    assert [row["object"] for row in seen if row["outcome"] == "REFUSED"] == ["revoked"]
 
 
 @pytest.mark.standalone("it opens the embedded store's file")
