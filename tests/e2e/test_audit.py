@@ -229,6 +229,35 @@ def test_a_repeated_key_and_a_refused_request_leave_no_row(world):
     assert [row["action"] for row in world.rows(object=made)] == ["POST /v1/tasks/{id}/pause", "POST /v1/tasks"]
 
 
+# Requests that leave all as it is: how the object is made, and the request that is sent twice.
+CHANGES_NOTHING = {
+    "PATCH /v1/tasks/{}": (task, {"name": "far", "priority": 5}),
+    "PATCH /v1/recurring-tasks/{}": (recurring, {"name": "r", "cron_expression": "0 8 * * *"}),
+    "PUT /v1/queues/{}": (queue, {"max_concurrent": 4, "weight": 50}),
+    "PATCH /v1/queues/{}": (queue, {"weight": 60}),
+    "PATCH /v1/tenants/{}": (tenant, {"max_running": 6}),
+    "PUT /v1/workflow-definitions/{}": (lambda w: "second", WAITS),
+    "POST /v1/tasks/{}/dependencies": (task, lambda w: {"depends_on": [task(w)]}),
+}
+
+
+@pytest.mark.cluster(when="always")
+def test_a_request_that_changes_nothing_leaves_no_row_and_no_version(world):
+    for route, (make, body) in CHANGES_NOTHING.items():
+        method, path = route.split(" ")
+        path = path.format(make(world))
+        body = body(world) if callable(body) else body
+        assert world.client.request(method, path, body).status < 300, route
+        key, headers = world.new_key()
+        shown = world.client.get(path)
+        same = [body, {}] if method == "PATCH" else [body]
+        for one in same:
+            assert world.client.request(method, path, one, headers=headers, key=f"{route} {one == {}}").status in (200, 204), route
+        assert world.rows(key=key) == [], route
+        assert world.client.get(path).json.get("version") == shown.json.get("version"), route
+        assert world.client.get(path).headers.get("etag") == shown.headers.get("etag"), route
+
+
 def test_a_running_task_that_is_cancelled_leaves_a_row(world):
     hold = threading.Event()
     world.receiver.answer("/slow", Reply(200, hold=hold))

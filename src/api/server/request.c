@@ -195,6 +195,21 @@ enum handled request_submit_op(struct request *q, struct op *op)
     return HANDLED_LATER;
 }
 
+static void request_on_record_stored(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    if (!request_replayed(q, op))
+        request_answer(q); /* all is as the client wants it, whether or not the record could be stored */
+}
+
+enum handled request_store_record(struct request *q)
+{
+    if (!q->has_record)
+        return HANDLED_DONE;
+    q->write.insert = (struct op_insert){ .op = { .kind = OP_INSERT }, .idempotency = request_record(q) };
+    return request_submit(q, request_on_record_stored);
+}
+
 struct request *request_finish_op(struct op *op)
 {
     struct request *q = op->context;

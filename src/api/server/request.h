@@ -173,6 +173,9 @@ route_handler request_replay_stored; /* the same as a step, after the writer rep
 /* Copies the answer into q's idempotency record and returns the record for an operation; NULL without a key. */
 const struct idempotency *request_record(struct request *q);
 
+/* For a request that changes nothing: stores the idempotency record, if there is one, and answers. May pass q on. */
+enum handled request_store_record(struct request *q);
+
 /* Whether the operation failed because its idempotency key already has a record. The answer is in that record then. */
 bool request_is_replay(const struct op *op);
 
