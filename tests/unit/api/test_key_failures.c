@@ -39,7 +39,7 @@ static union peer peer_of(uint32_t address)
     return (union peer){ .v4 = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(address) } };
 }
 
-static struct key_refusal fail(const union peer *peer, enum key_failure reason)
+static struct key_refusal refuse(const union peer *peer, enum key_failure reason)
 {
     return key_failures_add(&failures, peer, reason, NULL);
 }
@@ -49,12 +49,12 @@ static void an_address_may_fail_ten_times_a_second(void **state)
     (void)state;
     union peer one = peer_of(0x7f000001), other = peer_of(0x7f000002);
     for (int i = 0; i < 10; i++)
-        assert_false(fail(&one, KEY_FAILURE_REFUSED).limited);
-    assert_true(fail(&one, KEY_FAILURE_REFUSED).limited);
-    assert_false(fail(&other, KEY_FAILURE_REFUSED).limited);
+        assert_false(refuse(&one, KEY_FAILURE_REFUSED).limited);
+    assert_true(refuse(&one, KEY_FAILURE_REFUSED).limited);
+    assert_false(refuse(&other, KEY_FAILURE_REFUSED).limited);
     now_ns += 100 * 1000000; /* one more */
-    assert_false(fail(&one, KEY_FAILURE_REFUSED).limited);
-    assert_true(fail(&one, KEY_FAILURE_REFUSED).limited);
+    assert_false(refuse(&one, KEY_FAILURE_REFUSED).limited);
+    assert_true(refuse(&one, KEY_FAILURE_REFUSED).limited);
     assert_int_equal(metric_count_labelled(metrics, METRIC_KEY_FAILURES, KEY_FAILURE_REFUSED), 12);
     assert_int_equal(metric_count_labelled(metrics, METRIC_KEY_FAILURES, KEY_FAILURE_LIMITED), 2);
 }
@@ -64,11 +64,11 @@ static void what_is_no_key_is_counted_only(void **state)
     (void)state;
     union peer one = peer_of(0x7f000001);
     for (int i = 0; i < 100; i++)
-        assert_false(fail(&one, KEY_FAILURE_MISSING).limited);
+        assert_false(refuse(&one, KEY_FAILURE_MISSING).limited);
     assert_int_equal(failures.addresses.n, 0);
     for (int i = 0; i < 100; i++)
-        assert_false(fail(&one, KEY_FAILURE_MALFORMED).limited);
-    assert_false(fail(&one, KEY_FAILURE_REFUSED).limited);
+        assert_false(refuse(&one, KEY_FAILURE_MALFORMED).limited);
+    assert_false(refuse(&one, KEY_FAILURE_REFUSED).limited);
     assert_int_equal(metric_count_labelled(metrics, METRIC_KEY_FAILURES, KEY_FAILURE_MALFORMED), 100);
     assert_int_equal(metric_count_labelled(metrics, METRIC_KEY_FAILURES, KEY_FAILURE_MISSING), 100);
 }
@@ -79,11 +79,11 @@ static void many_addresses_take_a_fixed_amount_of_memory(void **state)
     union peer busy = peer_of(1);
     for (uint32_t i = 2; i < 3 * KEY_FAILURES_ADDRESSES; i++) {
         union peer p = peer_of(i);
-        fail(&p, KEY_FAILURE_REFUSED);
-        fail(&busy, KEY_FAILURE_REFUSED);
+        refuse(&p, KEY_FAILURE_REFUSED);
+        refuse(&busy, KEY_FAILURE_REFUSED);
     }
     assert_int_equal(failures.addresses.n, KEY_FAILURES_ADDRESSES);
-    assert_true(fail(&busy, KEY_FAILURE_REFUSED).limited); /* it fails all the time, so it is not forgotten */
+    assert_true(refuse(&busy, KEY_FAILURE_REFUSED).limited); /* it fails all the time, so it is not forgotten */
 }
 
 static struct key_failure_row rows[KEY_FAILURES_ROWS];
@@ -99,23 +99,23 @@ static void what_was_counted_is_recorded_when_the_minute_ends(void **state)
     (void)state;
     union peer one = peer_of(0x7f000001);
     bool again;
-    struct key_refusal first = fail(&one, KEY_FAILURE_MALFORMED);
+    struct key_refusal first = refuse(&one, KEY_FAILURE_MALFORMED);
     assert_true(first.is_due && first.starts);
     assert_int_equal(first.row.count, 1);
     for (int i = 0; i < 30; i++) {
-        struct key_refusal next = fail(&one, KEY_FAILURE_MALFORMED);
+        struct key_refusal next = refuse(&one, KEY_FAILURE_MALFORMED);
         assert_false(next.is_due || next.starts);
     }
     assert_int_equal(minute_ends(&again), 1);
     assert_true(again);
     assert_int_equal(rows[0].count, 30);
     assert_int_equal(rows[0].reason, KEY_FAILURE_MALFORMED);
-    assert_false(fail(&one, KEY_FAILURE_MALFORMED).is_due); /* it goes on: one row a minute */
+    assert_false(refuse(&one, KEY_FAILURE_MALFORMED).is_due); /* it goes on: one row a minute */
     assert_int_equal(minute_ends(&again), 1);
     assert_int_equal(rows[0].count, 1);
     assert_int_equal(minute_ends(&again), 0);
     assert_false(again);
-    first = fail(&one, KEY_FAILURE_MALFORMED);
+    first = refuse(&one, KEY_FAILURE_MALFORMED);
     assert_true(first.is_due && first.starts);
     assert_int_equal(minute_ends(&again), 0);
     assert_false(again);
@@ -129,7 +129,7 @@ static void reasons_and_keys_are_not_mixed(void **state)
     struct identity keys[] = { { 0 }, { 0 }, { 7, 0, "first" }, { 7, 0, "first" }, { 8, 0, "second" } };
     union peer one = peer_of(0x7f000001);
     bool again, seen[array_count(reasons)] = { 0 };
-    fail(&one, KEY_FAILURE_REFUSED); /* recorded at once */
+    refuse(&one, KEY_FAILURE_REFUSED); /* recorded at once */
     for (size_t i = 0; i < array_count(reasons); i++)
         for (size_t n = 0; n <= i; n++) {
             now_ns += 200 * 1000000; /* slow enough not to be limited, and within the second of the row before */
@@ -156,7 +156,7 @@ static void addresses_beyond_the_lines_are_summed(void **state)
     int64_t recorded = 0, others = 0;
     for (uint32_t i = 1; i <= MANY; i++) {
         union peer p = peer_of(i);
-        recorded += fail(&p, KEY_FAILURE_REFUSED).is_due;
+        recorded += refuse(&p, KEY_FAILURE_REFUSED).is_due;
     }
     struct identity who = { 7, 0, "first" };
     union peer mine = peer_of(0x7f000001);
