@@ -46,8 +46,8 @@ enum { TASKS_MAX = 20000, FRONT_TASKS_MAX = TASKS_MAX / 4 * 3, FRONT_OPS_MAX = S
 /* Half of the operations of the last two transactions is expected again. */
 enum { COMPANY_MIN = 8, COMPANY_US = 300 };
 
-/* An insert of LARGE_MIN tasks is large. After another tenant has written, the next OTHERS_TURNS transactions with large
- * inserts give way. */
+/* An insert of LARGE_MIN tasks is large. After another tenant has written, the next OTHERS_TURNS transactions with
+ * large inserts give way. */
 enum { LARGE_MIN = 200, LARGE_TASKS_MAX = 5000, OTHERS_TURNS = 16 };
 
 struct batcher {

@@ -307,7 +307,14 @@ def test_tenants_see_their_own_rows(world):
     _, blind = world.new_key("tasks:write", tenant="acme")
     assert world.client.post("/v1/tasks", FAR, headers=headers).status == 201
     seen = world.client.get("/v1/audit", headers=headers).json["audit"]
-    assert [(row["tenant"], row["key"]) for row in seen] == [("acme", key)]
+    assert [(row["tenant"], row["action"]) for row in seen] == [("acme", "POST /v1/tasks"), ("acme", "POST /v1/api-keys"), ("acme", "POST /v1/api-keys")]
+    assert seen[0]["key"] == key and "object_name" not in seen[0]  # this key may not read tasks
+    assert seen[2]["object"] == key and seen[2]["key"] != key  # who made it is a key of another tenant
+    assert world.client.request("DELETE", "/v1/api-keys/second?tenant=acme").status == 404
+    named = world.client.post("/v1/api-keys", {"name": "second", "scopes": ["tasks:read"], "tenant": "acme"}).json["id"]
+    assert world.client.request("DELETE", "/v1/api-keys/second?tenant=acme").status == 204
+    revoked = world.client.get("/v1/audit?limit=1", headers=headers).json["audit"][0]
+    assert revoked["action"] == "DELETE /v1/api-keys/{name}" and revoked["object"] == named and revoked["object_name"] == "second"
     assert world.client.get("/v1/audit?tenant=default", headers=headers).status == 404
     assert world.client.get("/v1/audit", headers=blind).status == 403
     assert {row["tenant"] for row in world.rows()} == {"acme", "default"}
@@ -378,9 +385,16 @@ def test_the_command_prints_it(world, belfry):
     made = task(world)
     env = {"BELFRY_SERVER": world.server.turn().url, "BELFRY_KEY": world.server.key}
     done = belfry("audit", "--object", made, env=env)
-    assert done.code == 0 and done.lines[0].split() == ["WHEN", "KEY", "ADDRESS", "ACTION", "OBJECT", "COUNT", "OUTCOME"], done
+    assert done.code == 0 and done.lines[0].split() == ["WHEN", "TENANT", "KEY", "ADDRESS", "ACTION", "OBJECT", "NAME", "COUNT", "OUTCOME"], done
     assert made in done.lines[1] and "POST /v1/tasks" in done.lines[1] and "DONE" in done.lines[1]
     done = belfry("audit", "--since", "1h", "--action", "POST *", "--json", env=env)
     assert made in [json.loads(line)["object"] for line in done.lines]
     assert belfry("audit", "--since", "yesterday", env=env).code == 2
-    assert "nothing was done" in belfry("audit", "--until", "1h", env=env).err
+    assert "no rows match" in belfry("audit", "--until", "1h", env=env).err
+    named = world.client.post("/v1/tasks", {**FAR, "name": "nightly"}).json["id"]
+    done = belfry("audit", "--object", "nightly", env=env)
+    assert done.code == 0 and named in done.lines[1] and "nightly" in done.lines[1] and " default " in done.lines[1], done
+    assert "there is no task whose id or name is 'nobody'" in belfry("audit", "--object", "nobody", env=env).err
+    assert "there are more: use --limit N or --all" in belfry("audit", "-n", "1", env=env).err
+    refused = world.client.get("/v1/audit?since=2026-01-01T00:00:00Z")
+    assert refused.status == 400 and "did you mean 'from'?" in refused.body.decode(), refused

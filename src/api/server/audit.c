@@ -47,12 +47,17 @@ static void audit_set_made(struct audit *row, const struct op *op, char text[UUI
     } else if (op->kind == OP_PUT) { /* a dedupe key moved a task */
         uuid_format(((const struct op_put *)op)->task->id, text);
         row->object = (struct str){ text, UUID_TEXT };
-    } else if (op->kind == OP_KEY_PUT) {
-        row->object = ((const struct op_key_put *)op)->key->id;
     } else if (entry) {
         row->object = entry->name;
         row->kind = entry->kind == CATALOG_JOB ? S("job") : row->kind;
     }
+}
+
+/* A key is named by its id, also if the path has its name. The tenant that it belongs to sees what becomes of it. */
+static void audit_set_key(struct audit *row, const struct api_key *key)
+{
+    row->object = key->id;
+    row->tenant = key->tenant;
 }
 
 /* "ID", "NAME", or both as "ID/NAME"; empty: the path has no parameter. */
@@ -88,7 +93,9 @@ static void audit_make(struct request *q, const struct op *op)
     row->at_ms = uuid_time_ms(row->id);
     if (text) {
         row->address = str_from(peer_address(http_peer(q->exchange), text + UUID_TEXT + 1));
-        if (op && !row->object.n)
+        if (op && op->kind == OP_KEY_PUT)
+            audit_set_key(row, ((const struct op_key_put *)op)->key);
+        else if (op && !row->object.n)
             audit_set_made(row, op, text);
     }
     if (q->has_record && !q->query.n) /* else the record's hash covers the query, too */

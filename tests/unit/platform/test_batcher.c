@@ -508,62 +508,6 @@ static void what_is_left_over_waits_for_no_arrival(void **state)
     assert_batch(w, 3, 4, 2);
 }
 
-/* ---- large inserts and other tenants ---- */
-
-static struct task of_tenant[4][10000];
-
-static void insert_of(struct world *w, struct probe *p, int id, int32_t tenant, size_t tasks)
-{
-    of_tenant[tenant][0].tenant = tenant;
-    p->insert.tasks = of_tenant[tenant];
-    p->insert.count = tasks;
-    submit(w, p, OP_INSERT, id);
-}
-
-static void large_inserts_of_one_tenant_give_way_to_others(void **state)
-{
-    struct world *w = *state;
-    struct probe p[7] = { 0 };
-    hold_up(w);
-    for (int i = 0; i < 3; i++)
-        insert_of(w, &p[i], i + 1, 1, 10000);
-    insert_of(w, &p[3], 4, 3, 10000);
-    insert_of(w, &p[4], 5, 2, 1);
-    submit(w, &p[5], OP_SETTLE, 6);
-    open_gate(w);
-    wait_done(w, 7);
-    assert_batch(w, 2, 6, 5); /* what is small goes first */
-    assert_batch(w, 3, 4);    /* then one large insert in each transaction, by turns */
-    assert_batch(w, 4, 1);
-    assert_batch(w, 5, 2);
-    assert_batch(w, 6, 3);
-}
-
-static void large_inserts_of_a_lone_tenant_share_a_transaction(void **state)
-{
-    struct world *w = *state;
-    struct probe p[3] = { 0 };
-    hold_up(w);
-    insert_of(w, &p[0], 1, 1, 9000);
-    insert_of(w, &p[1], 2, 1, 1);
-    insert_of(w, &p[2], 3, 1, 9000);
-    open_gate(w);
-    wait_done(w, 4);
-    assert_batch(w, 2, 1, 2, 3);
-}
-
-static void large_inserts_that_wait_are_written_before_the_end(void **state)
-{
-    struct world *w = *state;
-    struct probe p[4] = { 0 };
-    hold_up(w);
-    for (int i = 0; i < 3; i++)
-        insert_of(w, &p[i], i + 1, 1, 10000);
-    insert_of(w, &p[3], 4, 2, 1);
-    let_go(w);
-    assert_int_equal(w->done_count, 5);
-}
-
 /* ---- failing ---- */
 
 static void operation_that_fails_alone_leaves_its_neighbours(void **state)
@@ -826,9 +770,6 @@ int main(void)
         test(second_of_two_equal_idempotency_keys_waits),
         test(equal_keys_are_never_in_one_transaction),
         test(what_is_left_over_waits_for_no_arrival),
-        test(large_inserts_of_one_tenant_give_way_to_others),
-        test(large_inserts_of_a_lone_tenant_share_a_transaction),
-        test(large_inserts_that_wait_are_written_before_the_end),
         test(operation_that_fails_alone_leaves_its_neighbours),
         test(culprit_is_found_by_halving),
         test(several_culprits_are_found_and_told_apart),
