@@ -234,6 +234,8 @@ def test_a_bad_pair_keeps_the_old_one_loudly(serve, belfry, files):
     until(lambda: "tls_reload_failed" in server.log(), why="nothing was logged")
     assert Caller(server, files).serial() == before
     assert "is not the key of the certificate" in admin.ask("/v1/scheduler/status")[1]["tls"]["reload_error"]
+    shown = belfry("status", "--ca", files / "ca.crt", env={"BELFRY_SERVER": f"https://localhost:{server.port}", "BELFRY_KEY": server.key})
+    assert "Warning: the certificate could not be read again: " in shown.out and "is not the key of the certificate" in shown.out, shown
     renew(belfry, files)
     server.signal(signal.SIGHUP)
     until(lambda: admin.ask("/v1/scheduler/status")[1]["tls"]["reload_error"] is None, why="it did not recover")
@@ -250,10 +252,12 @@ def test_an_address_for_other_machines_needs_tls(belfry, tmp_path, listen):
     assert not (tmp_path / "data").exists()
 
 
-def test_plaintext_is_allowed_if_it_is_asked_for_and_said(make_server):
+def test_plaintext_is_allowed_if_it_is_asked_for_and_said(make_server, belfry):
     server = make_server("--plaintext", listen="0.0.0.0:0")
     client = server.client()
     assert "api_is_plaintext" in server.log() and client.get("/v1/scheduler/status").json["tls"]["plaintext"]
+    done = belfry("status", env={"BELFRY_SERVER": f"http://127.0.0.1:{server.port}", "BELFRY_KEY": server.key})
+    assert "Warning: the API speaks plain HTTP" in done.out, done
     client.close()
 
 

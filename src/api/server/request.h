@@ -20,7 +20,7 @@
 
 /* The headers that the API uses. They live as long as the request. */
 struct request_head {
-    struct str authorization, idempotency_key, if_match, content_type, origin, timing;
+    struct str authorization, idempotency_key, if_match, content_type, content_encoding, origin, timing;
     struct str accept, accept_encoding, if_none_match; /* lists: several lines are joined */
     const char *repeated; /* the name of a header that may be given once and is given twice; NULL: none */
 };
