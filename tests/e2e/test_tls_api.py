@@ -3,6 +3,7 @@ The client is Python's ssl, and curl and the command line where they are documen
 
 import http.client
 import json
+import shlex
 import shutil
 import signal
 import socket
@@ -264,6 +265,16 @@ def test_plaintext_is_allowed_if_it_is_asked_for_and_said(make_server, belfry):
 def test_files_that_cannot_be_used_stop_the_start(belfry, files, tmp_path):
     done = belfry("serve", "--tls-cert", files / "server.crt", "--tls-key", files / "client.key", "--data-dir", tmp_path / "data")
     assert done.code == 2 and "api.tls.key" in done.err and "is not the key of the certificate" in done.err
+
+
+def test_the_commands_that_a_start_prints_work(serve, belfry, files):
+    server = serve(files, "--tls-identity", "x=dns:x.example nosuch tasks:read")
+    listed = next(shlex.split(line) for line in server.log().splitlines() if line.startswith("  ") and " list " in line)
+    assert "--ca" in listed and belfry(*listed[1:]).code == 0, listed
+    assert "tls_identity_without_tenant identity=x tenant=nosuch" in server.log()
+    certificate = ["--server", f"https://localhost:{server.port}", "--ca", files / "ca.crt", "--cert", files / "client.crt", "--cert-key", files / "client.key"]
+    assert belfry("list", *certificate).code == 1  # the certificate stands for nobody
+    assert belfry("list", *certificate, "--data-dir", server.data_dir).code == 0
 
 
 def test_what_tls_init_prints_works(belfry, make_server, tmp_path):

@@ -65,6 +65,7 @@ static enum err api_server_listen(struct api_listener *l, const char *address, s
 {
     struct http_server_setup setup = {
         .listen = address,
+        .option = l == &l->server->admin ? "api.admin_listen" : NULL,
         .tls = l->server->setup.tls,
         .clock = l->server->setup.clock,
         .metrics = l->server->setup.metrics,
