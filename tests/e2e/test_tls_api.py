@@ -277,6 +277,19 @@ def test_the_commands_that_a_start_prints_work(serve, belfry, files):
     assert belfry("list", *certificate, "--data-dir", server.data_dir).code == 0
 
 
+def test_swapped_files_are_told(belfry, files, tmp_path):
+    done = belfry("serve", "--tls-cert", files / "server.key", "--tls-key", files / "server.crt", "--data-dir", tmp_path / "data")
+    assert done.code == 2 and "perhaps the settings cert and key are swapped" in done.err and "chmod" not in done.err, done
+
+
+def test_tls_init_prints_json_and_leaves_nothing_behind_if_it_fails(belfry, tmp_path):
+    done = belfry("tls", "init", tmp_path / "made", "--host", "a.example", "--json")
+    made = json.loads(done.out)
+    assert made["ca"] == str(tmp_path / "made/ca.crt") and "a.example" in made["hosts"], done
+    assert belfry("tls", "init", tmp_path / "bad", "--host", "1.2.3.4.5").code == 1
+    assert list((tmp_path / "bad").iterdir()) == []
+
+
 def test_what_tls_init_prints_works(belfry, make_server, tmp_path):
     folder = tmp_path / "made"
     out = belfry("tls", "init", folder, "--host", "a.example").out
