@@ -362,10 +362,14 @@ static void server_start_handles(struct server *a)
     a->handles_open = true;
 }
 
-static bool server_has_one_tenant(void *context)
+bool server_has_one_tenant(const struct server *a)
 {
-    const struct server *a = context;
     return catalog_cache_tenant_count(a->catalog) == 1;
+}
+
+static bool server_loopback_holds(void *context)
+{
+    return server_has_one_tenant(context);
 }
 
 static struct str server_tenant_name(void *context, int32_t number, struct arena *arena)
@@ -389,7 +393,7 @@ static enum err server_open_runners(struct server *a, struct error *e)
     setup.context = a;
     if (a->setup.loopback_if_alone) {
         setup.guard.allow_loopback = true;
-        setup.guard.loopback_holds = server_has_one_tenant;
+        setup.guard.loopback_holds = server_loopback_holds;
         setup.guard.context = a;
     }
     return runners_open(&setup, &a->runners, e);
@@ -465,6 +469,7 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
     server_make_node(a);
     server_start_handles(a);
     a->stop_call = (struct call){ .fn = server_on_stop_call, .context = a };
+    server_warn_identities(a);
     return server_load_lanes(a, e) || server_start_backlog(a, e) || server_start_api(a, e) ||
                    server_start_store_watch(a, e)
                ? e->code

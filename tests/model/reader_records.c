@@ -22,9 +22,11 @@ enum err memory_keys(struct reader *r, int32_t tenant, struct arena *a, struct k
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     const struct api_key **found = xcalloc(s->keys.n + 1, sizeof *found);
     size_t n = 0;
-    map_each (&s->keys, slot)
-        if (((const struct api_key *)slot->value)->tenant == tenant)
-            found[n++] = slot->value;
+    map_each (&s->keys, slot) {
+        const struct api_key *k = slot->value;
+        if (k->tenant == tenant && k->expires_ms >= 0)
+            found[n++] = k;
+    }
     qsort(found, n, sizeof *found, memory_keys_compare);
     struct key_list list = { .n = min_of(n, (size_t)LIST_MAX) };
     list.v = arena_array(a, struct api_key, list.n);

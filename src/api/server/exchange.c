@@ -24,6 +24,7 @@ static const struct {
     { "Idempotency-Key", offsetof(struct request_head, idempotency_key), false },
     { "If-Match", offsetof(struct request_head, if_match), false },
     { "Content-Type", offsetof(struct request_head, content_type), false },
+    { "Content-Encoding", offsetof(struct request_head, content_encoding), true },
     { "Accept", offsetof(struct request_head, accept), true },
     { "Accept-Encoding", offsetof(struct request_head, accept_encoding), true },
     { "If-None-Match", offsetof(struct request_head, if_none_match), true },
@@ -245,6 +246,9 @@ static bool exchange_check_body(struct request *q)
         return exchange_refuse(q, PROBLEM_INVALID, "this request takes no body");
     if (head->length > q->route->body_max)
         return exchange_refuse_too_large(q);
+    if (q->head.content_encoding.n && !str_eq_nocase(q->head.content_encoding, S("identity")))
+        return exchange_refuse(q, PROBLEM_MEDIA_TYPE,
+                               "send the body as it is: no Content-Encoding is supported in requests");
     bool ical = q->route->flags & ROUTE_ICAL;
     if (media_type_is_known(q->head.content_type, &ndjson) || (ical && media_type_is_ical(q->head.content_type)))
         return true;

@@ -215,6 +215,8 @@ static enum handled definitions_put(struct request *q, struct reader *r)
                                     .created_ms = same ? latest.created_ms : q->now_ms };
     memcpy(p->row.hash, p->definition.hash, DEFINITION_HASH);
     definitions_write_put(q, p);
+    if (same)
+        return request_store_record(q);
     q->write.define = (struct op_define){ .op = { .kind = OP_DEFINE },
                                           .definition = &p->definition,
                                           .tenant = q->who.tenant,
