@@ -22,13 +22,16 @@ bool task_needs_calendar(const struct task *t)
     return t->kind == TASK_RECURRING && t->schedule.calendar.n && !t->deleted && !task_is_final(t->state);
 }
 
-bool put_cancels(const struct task *recurring, int64_t due_ms)
+bool put_cancels(const struct op_put *op, int64_t due_ms)
 {
-    return task_is_final(recurring->state) && due_ms <= recurring->updated_ms;
+    bool has_ended = task_is_final(op->task->state) && due_ms <= op->task->updated_ms;
+    return has_ended || due_ms < op->withdraw_from_ms;
 }
 
 struct str put_cancel_reason(const struct task *recurring)
 {
+    if (!task_is_final(recurring->state) && !recurring->deleted)
+        return S("its schedule was edited");
     return recurring->state == TASK_CANCELLED ? S("its schedule was cancelled") : S("its schedule has ended");
 }
 
