@@ -139,7 +139,7 @@ static enum err client_read_key(struct client *c, const struct options *o, struc
     const char *name = given->source == FROM_ENV ? "BELFRY_KEY" : "--key";
     if (given->text.p && options_read_secret(given->text, name, &key, e))
         return e->code;
-    if (!given->text.p && c->has_certificate)
+    if (!given->text.p && c->has_certificate && !option_given(o, "data-dir"))
         buf_text(&c->key_hint, "the certificate of --cert stands for no tenant (api.tls.identities)");
     else if (!given->text.p)
         client_read_key_file(c, o, &key);

@@ -13,9 +13,10 @@ struct rows {
     bool json;
     void (*header)(struct table *t);
     void (*add)(struct rows *r, const json_t *item);
-    size_t keep[4]; /* columns that are never cut, counted from 1; 0: no more */
+    size_t keep[4];  /* columns that are never cut, counted from 1; 0: no more */
+    bool tells_more; /* says that there are more rows, also if the output is no terminal */
 };
 
-/* Sets p->row, p->page and p->context. For an empty list, prints `none` to stderr. */
+/* Sets p->row, p->page and p->context. For an empty list, prints `none` to stderr, unless it is NULL. */
 enum exit_code rows_print(struct cli *cli, const struct options *o, struct pages *p, struct rows *r, size_t columns,
                           const char *none) must_use;

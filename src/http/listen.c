@@ -78,14 +78,14 @@ static int listen_bind(const struct sockaddr *to, socklen_t size, bool is_first,
     return -1;
 }
 
-static enum err listen_error(const char *address, int why, struct error *e)
+static enum err listen_error(const char *address, const char *option, int why, struct error *e)
 {
     char text[128];
-    return error_set(e, ERR_UNAVAILABLE, "listen on '%s': %s%s", address, strerror_r(why, text, sizeof text),
-                     why == EADDRINUSE ? "; choose another address with --listen" : "");
+    return error_set(e, ERR_UNAVAILABLE, "listen on '%s': %s%s%s", address, strerror_r(why, text, sizeof text),
+                     why == EADDRINUSE ? "; choose another address with " : "", why == EADDRINUSE ? option : "");
 }
 
-enum err listen_sockets_open(const char *address, size_t count, int *ret_fds, struct error *e)
+enum err listen_sockets_open(const char *address, const char *option, size_t count, int *ret_fds, struct error *e)
 {
     char host[64], port[8];
     if (listen_split_address(address, host, port, e))
@@ -105,7 +105,7 @@ enum err listen_sockets_open(const char *address, size_t count, int *ret_fds, st
         if (ret_fds[i] < 0) {
             while (i > 0)
                 close(ret_fds[--i]);
-            return listen_error(address, why, e);
+            return listen_error(address, option, why, e);
         }
         getsockname(ret_fds[0], (struct sockaddr *)&to, &size); /* port 0: the others share the port that it got */
     }

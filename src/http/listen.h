@@ -12,5 +12,6 @@ bool listen_is_loopback(const char *address) must_use;
 enum err listen_address_check(const char *address, struct error *e) must_use; /* only its form */
 /* Opens `count` sockets on one address; the kernel spreads the connections over them. If another process listens on the
  * address, that is an error, also if it has several sockets. */
-enum err listen_sockets_open(const char *address, size_t count, int *ret_fds, struct error *e) must_use;
+enum err listen_sockets_open(const char *address, const char *option, size_t count, int *ret_fds,
+                             struct error *e) must_use;
 uint16_t listen_socket_port(int fd); /* the port that it is bound to */

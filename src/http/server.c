@@ -284,7 +284,8 @@ enum err http_server_new(const struct http_server_setup *setup, struct http_serv
 {
     struct http_limits limits = http_server_with_defaults(setup->limits);
     int *fds = xcalloc(limits.threads, sizeof *fds);
-    enum err rc = listen_sockets_open(setup->listen, limits.threads, fds, e);
+    enum err rc =
+        listen_sockets_open(setup->listen, setup->option ? setup->option : "--listen", limits.threads, fds, e);
     if (rc) {
         free(fds);
         return rc;

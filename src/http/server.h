@@ -91,6 +91,7 @@ struct http_limits {
 
 struct http_server_setup {
     const char *listen; /* "127.0.0.1:8080" (listen.h) */
+    const char *option; /* the setting that gives `listen`, for errors; NULL: --listen */
     struct tls *tls;    /* NULL: plain HTTP */
     struct clock *clock;
     struct metrics *metrics; /* NULL: not counted */

@@ -21,6 +21,15 @@ static void tls_context_freep(SSL_CTX **c)
 
 /* ---- the files ---- */
 
+/* Whether the file has a certificate and no key. */
+static bool tls_is_certificate_only(int fd)
+{
+    char head[16384];
+    ssize_t n = pread(fd, head, sizeof head - 1, 0);
+    head[max_of(n, (ssize_t)0)] = '\0';
+    return strstr(head, "-----BEGIN CERTIFICATE-----") && !strstr(head, "PRIVATE KEY-----");
+}
+
 static enum err tls_check_file(const char *field, const char *path, bool is_secret, struct error *e)
 {
     struct stat s;
@@ -32,9 +41,14 @@ static enum err tls_check_file(const char *field, const char *path, bool is_secr
             close(fd);
         return error_field(e, field, "cannot be read: %s: %s", path, text);
     }
+    bool is_swapped = is_secret && tls_is_certificate_only(fd);
     close(fd);
     if (S_ISDIR(s.st_mode))
         return error_field(e, field, "cannot be read: %s is a directory", path);
+    if (is_swapped)
+        return error_field(e, field,
+                           "holds no private key, but a certificate: %s; perhaps the settings cert and key are swapped",
+                           path);
     if (is_secret && s.st_mode & S_IRWXO)
         return error_field(e, field, "%s is open to every user of this machine: chmod 600 %s", path, path);
     return ERR_OK;
@@ -43,7 +57,8 @@ static enum err tls_check_file(const char *field, const char *path, bool is_secr
 static enum err tls_check_settings(const struct tls_files *f, struct error *e)
 {
     if (!f->cert)
-        return error_field(e, "cert", "is missing: give the certificate of the key; 'belfry tls init' makes both");
+        return error_field(e, "cert", "is missing: give the certificate of the server%s",
+                           f->key ? ", which belongs to the key" : " and its key; 'belfry tls init' makes both");
     if (!f->key)
         return error_field(e, "key", "is missing: give the key of the certificate; 'belfry tls init' makes both");
     if (f->require_client && !f->client_ca)

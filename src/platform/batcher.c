@@ -15,8 +15,13 @@
  *     read.
  *  2. An operation waits because its idempotency key is already in the batch. It answers a request that runs at the
  *     same time as those behind it, so no order between them was promised, and the guards above hold.
+ *  3. A large insert lets others pass (below). Its tasks are unknown to all before its commit.
  *
  * A batch that is split is applied from left to right, so it keeps its order too.
+ *
+ * Large inserts. A batch of 10,000 tasks is one transaction, and all others wait for its end. So while other tenants
+ * write too, a transaction has large inserts of one tenant only, in turn, up to LARGE_TASKS_MAX; operations that have
+ * arrived before go ahead of it; and the next large insert waits as long as the last one took.
  *
  * Waiting for company. Clients that were answered together ask again together, a moment later. So if the last
  * transaction held many operations and few have arrived since, the next one waits for the others: at most COMPANY_US,
@@ -41,6 +46,10 @@ enum { TASKS_MAX = 20000, FRONT_TASKS_MAX = TASKS_MAX / 4 * 3, FRONT_OPS_MAX = S
 /* Half of the operations of the last two transactions is expected again. */
 enum { COMPANY_MIN = 8, COMPANY_US = 300 };
 
+/* An insert of LARGE_MIN tasks is large. After another tenant has written, the next OTHERS_TURNS transactions with
+ * large inserts give way. */
+enum { LARGE_MIN = 200, LARGE_TASKS_MAX = 5000, OTHERS_TURNS = 16 };
+
 struct batcher {
     struct writer base;
     struct store *store;
@@ -62,6 +71,14 @@ struct batcher {
     size_t op_count, task_count; /* in the batch */
     size_t count_before;         /* operations in the one before */
     struct op *batch[STORE_BATCH_MAX];
+
+    size_t large_count;     /* large inserts in `rest` */
+    int32_t large_tenant;   /* of the last large insert; 0: none yet */
+    size_t others_turns;    /* over 0: large inserts give way to other tenants */
+    bool has_large;         /* the batch has large inserts */
+    bool gave_way;          /* the batch before went ahead of a large insert */
+    int64_t large_ready_ns; /* when the next large insert may go */
+    int64_t pause_us;       /* nothing but large inserts is left, and they wait for so long; 0: else */
 };
 
 /* ---- properties of an operation ---- */
@@ -79,6 +96,22 @@ static struct str op_key_text(const struct op *op)
     return i ? (struct str){ (const char *)i, sizeof i->tenant + sizeof i->key } : (struct str){ 0 };
 }
 
+/* The tenant of a user's change; 0: it is another operation. */
+static int32_t op_tenant(const struct op *op)
+{
+    const struct task *t = NULL;
+    if (op->kind == OP_INSERT && ((const struct op_insert *)op)->count)
+        t = ((const struct op_insert *)op)->tasks;
+    else if (op->kind == OP_PUT)
+        t = ((const struct op_put *)op)->task;
+    return t ? t->tenant : 0;
+}
+
+static bool op_is_large(const struct op *op)
+{
+    return op->kind == OP_INSERT && ((const struct op_insert *)op)->count >= LARGE_MIN;
+}
+
 /* ---- running a batch ---- */
 
 static enum err batch_transact(struct batcher *b, struct op *const *ops, size_t n, struct error *e)
@@ -89,7 +122,10 @@ static enum err batch_transact(struct batcher *b, struct op *const *ops, size_t 
         return error_set(e, ERR_UNAVAILABLE, "failpoint before_commit");
     int64_t start_ns = clock_steady_ns(b->clock);
     enum err rc = store_apply(b->store, ops, n, e);
-    metric_observe_us(b->metrics, METRIC_STORE_TIME, (clock_steady_ns(b->clock) - start_ns) / 1000);
+    int64_t end_ns = clock_steady_ns(b->clock);
+    metric_observe_us(b->metrics, METRIC_STORE_TIME, (end_ns - start_ns) / 1000);
+    if (b->has_large)
+        b->large_ready_ns = end_ns + (end_ns - start_ns);
     if (failpoint("after_commit"))
         return error_set(e, ERR_UNAVAILABLE, "failpoint after_commit");
     return rc;
@@ -167,31 +203,92 @@ static bool batch_add_key(struct batcher *b, struct op *op)
     return true;
 }
 
-/* Moves operations into the batch up to these numbers of operations and tasks. The first always goes, however big it
- * is, so that neither urgency starves the other. */
-static void batch_fill(struct batcher *b, struct list *from, size_t ops_max, size_t tasks_max)
+static void batch_add(struct batcher *b, struct op *op)
+{
+    bool large = op_is_large(op);
+    list_remove(&op->link);
+    b->batch[b->op_count++] = op;
+    b->task_count += op_weight(op);
+    b->large_count -= large;
+    b->has_large = b->has_large || large;
+    if (large)
+        b->large_tenant = op_tenant(op);
+}
+
+/* Which operations of a list go into the batch. */
+struct batch_room {
+    size_t ops_max, tasks_max;
+    bool no_large;
+    int32_t large_tenant; /* over 0: only large inserts of this tenant */
+};
+
+/* The first always goes, however big it is, so that neither urgency starves the other. */
+static void batch_fill(struct batcher *b, struct list *from, struct batch_room room)
 {
     bool is_first = true;
     list_each (from, link) {
         struct op *op = container_of(link, struct op, link);
-        size_t tasks = op_weight(op);
-        if (b->op_count == ops_max || (!is_first && b->task_count + tasks > tasks_max))
+        bool is_meant = room.large_tenant ? op_is_large(op) && op_tenant(op) == room.large_tenant
+                                          : !room.no_large || !op_is_large(op);
+        if (!is_meant)
+            continue;
+        if (b->op_count == room.ops_max || (!is_first && b->task_count + op_weight(op) > room.tasks_max))
             return;
         if (!batch_add_key(b, op))
             continue; /* waits for the next transaction, where it finds the answer of the first */
-        list_remove(link);
-        b->batch[b->op_count++] = op;
-        b->task_count += tasks;
+        batch_add(b, op);
         is_first = false;
     }
 }
 
-static void batch_gather(struct batcher *b)
+/* The tenant whose large insert is next: the first that is not the last one's, if there is one. */
+static int32_t batch_next_large(struct batcher *b)
 {
+    int32_t first = 0;
+    list_each (&b->rest, link) {
+        const struct op *op = container_of(link, struct op, link);
+        if (!op_is_large(op))
+            continue;
+        if (op_tenant(op) != b->large_tenant)
+            return op_tenant(op);
+        first = op_tenant(op);
+    }
+    return first;
+}
+
+/* Others go first: those that are in the batch now, and those that come while large inserts pause. */
+static void batch_fill_large(struct batcher *b, bool has_others)
+{
+    int64_t left_ns = b->large_ready_ns - clock_steady_ns(b->clock);
+    if (has_others && !b->gave_way) {
+        b->gave_way = true;
+        return;
+    }
+    if (left_ns > 0) {
+        b->pause_us = b->op_count ? 0 : left_ns / 1000 + 1;
+        return;
+    }
+    b->gave_way = false;
+    b->others_turns--;
+    batch_fill(b, &b->rest,
+               (struct batch_room){ .ops_max = STORE_BATCH_MAX,
+                                    .tasks_max = b->task_count + LARGE_TASKS_MAX,
+                                    .large_tenant = batch_next_large(b) });
+}
+
+static void batch_gather(struct batcher *b, bool stopping)
+{
+    bool gives_way = b->others_turns && b->large_count && !stopping;
     b->count_before = b->op_count;
     b->op_count = b->task_count = 0;
-    batch_fill(b, &b->front, FRONT_OPS_MAX, FRONT_TASKS_MAX);
-    batch_fill(b, &b->rest, STORE_BATCH_MAX, TASKS_MAX);
+    b->has_large = false;
+    b->pause_us = 0;
+    batch_fill(b, &b->front, (struct batch_room){ .ops_max = FRONT_OPS_MAX, .tasks_max = FRONT_TASKS_MAX });
+    size_t front = b->op_count;
+    batch_fill(b, &b->rest,
+               (struct batch_room){ .ops_max = STORE_BATCH_MAX, .tasks_max = TASKS_MAX, .no_large = gives_way });
+    if (gives_way)
+        batch_fill_large(b, b->op_count > front);
     for (size_t i = 0; i < b->op_count; i++) {
         struct str key = op_key_text(b->batch[i]);
         if (key.p)
@@ -214,8 +311,29 @@ static void batcher_wait_for_company(struct batcher *b)
             break;
 }
 
+/* Called under the lock: large inserts wait, and whatever arrives goes before them. */
+static void batcher_pause(struct batcher *b)
+{
+    struct timespec until = clock_condition_end(b->pause_us);
+    while (list_empty(&b->arrived) && !b->stopping)
+        if (pthread_cond_timedwait(&b->wake, &b->lock, &until))
+            return;
+}
+
+static void batcher_sort(struct batcher *b, struct op *op)
+{
+    int32_t tenant = op_tenant(op);
+    if (op_is_large(op)) {
+        b->large_count++;
+        b->large_tenant = b->large_tenant ? b->large_tenant : tenant;
+    }
+    if (tenant && b->large_tenant && tenant != b->large_tenant)
+        b->others_turns = OTHERS_TURNS;
+    list_push(op_is_front(op) ? &b->front : &b->rest, &op->link);
+}
+
 /* Waits for work and takes all that has arrived. False: there is none, and the thread is to end. */
-static bool batcher_take_arrived(struct batcher *b)
+static bool batcher_take_arrived(struct batcher *b, bool *ret_stopping)
 {
     struct list taken;
     list_init(&taken);
@@ -226,23 +344,28 @@ static bool batcher_take_arrived(struct batcher *b)
         pthread_cond_wait(&b->wake, &b->lock);
     if (!has_left)
         batcher_wait_for_company(b);
+    if (b->pause_us)
+        batcher_pause(b);
     list_append(&taken, &b->arrived);
     b->arrived_count = 0;
     b->hurried = false;
+    *ret_stopping = b->stopping;
     pthread_mutex_unlock(&b->lock);
     struct list *link;
     while ((link = list_pop(&taken)))
-        list_push(op_is_front(container_of(link, struct op, link)) ? &b->front : &b->rest, link);
+        batcher_sort(b, container_of(link, struct op, link));
     return !list_empty(&b->front) || !list_empty(&b->rest);
 }
 
 static void *batcher_thread(void *context)
 {
     struct batcher *b = context;
-    while (batcher_take_arrived(b)) {
+    bool stopping = false;
+    while (batcher_take_arrived(b, &stopping)) {
         struct error e = { 0 };
-        batch_gather(b);
-        batch_run(b, b->batch, b->op_count, &e);
+        batch_gather(b, stopping);
+        if (b->op_count)
+            batch_run(b, b->batch, b->op_count, &e);
     }
     return NULL;
 }

@@ -6,6 +6,8 @@
  *
  *  - OP_FRONT operations (port/store/operation_table.h) go before the rest, but a quarter of each transaction is kept
  *    for the rest.
+ *  - While other tenants write too, large inserts give way to them: a single create waits for one of them at most, and
+ *    they have half of the time.
  *  - op->done is called on the batcher's thread, after the commit or the failure. It may free the operation and may
  *    submit others. It must not block, because every writer waits behind it.
  *  - If a batch fails as a whole, it is split until the culprit stands alone. ERR_UNAVAILABLE is no operation's fault:

@@ -256,6 +256,13 @@ enum err reader_executions(struct reader *r, const struct execution_filter *f, s
     return r->ops->executions(r, f, a, ret, e);
 }
 
+enum err reader_history(struct reader *r, const struct history_filter *f, struct arena *a, struct history_page *ret,
+                        struct error *e)
+{
+    assert(f->tenant > 0 && f->limit > 0 && f->limit <= LIST_MAX && f->to_us > 0);
+    return r->ops->history(r, f, a, ret, e);
+}
+
 enum err reader_idempotency(struct reader *r, int32_t tenant, const uint8_t key[32], struct arena *a,
                             struct idempotency *ret, struct error *e)
 {
@@ -378,6 +385,11 @@ enum err reader_queue_due(struct reader *r, int32_t tenant, struct str queue, in
     return r->ops->queue_due(r, tenant, queue, now_ms, ret, e);
 }
 
+enum err reader_backlog(struct reader *r, int64_t now_ms, struct arena *a, struct backlog_rows *ret, struct error *e)
+{
+    return r->ops->backlog(r, now_ms, a, ret, e);
+}
+
 enum err reader_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e)
 {
     enum err rc = r->ops->usage(r, tenant, ret, e);
@@ -492,9 +504,9 @@ enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struc
     return r->ops->breakers(r, f, a, ret, e);
 }
 
-enum err reader_sealed(struct reader *r, bool *ret, struct error *e)
+enum err reader_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e)
 {
-    return r->ops->sealed(r, ret, e);
+    return r->ops->sealed(r, key_id, ret, e);
 }
 
 enum err reader_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,

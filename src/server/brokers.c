@@ -5,7 +5,7 @@
 #include "server/options.h"
 #include "server/secret_url.h"
 
-enum { URL_MAX = 4096 };
+enum { URL_MAX = 4096, SETTING_TEXT = 96 };
 
 static enum message_target_broker brokers_kind(struct str url)
 {
@@ -14,21 +14,31 @@ static enum message_target_broker brokers_kind(struct str url)
                                         : MESSAGE_TARGET_KAFKA;
 }
 
+/* "brokers.orders" in a file, "--broker orders" on the command line. */
+static const char *brokers_setting(enum option_source source, struct str name, char out[SETTING_TEXT])
+{
+    snprintf(out, SETTING_TEXT, "%s" STR_FMT, source == FROM_FILE ? "brokers." : "--broker ",
+             STR_ARG(str_utf8_cut(name, SETTING_TEXT / 2)));
+    return out;
+}
+
 static enum err brokers_read_one(struct str given, enum option_source source, struct brokers *ret, struct error *e)
 {
+    char setting[SETTING_TEXT];
     size_t equals = str_find(given, '=', 0);
     struct buf *text = &ret->texts[ret->n];
     struct message_broker *b = &ret->v[ret->n++];
     buf_init(text, URL_MAX);
     if (equals == given.n)
         return error_field(e, "--broker", "must be a name and a URL, such as orders=redis://127.0.0.1");
-    if (options_read_secret(str_sub(given, equals + 1, given.n), "--broker", text, e))
+    brokers_setting(source, str_sub(given, 0, equals), setting);
+    if (options_read_secret(str_sub(given, equals + 1, given.n), setting, text, e))
         return e->code;
     if (source == FROM_FLAG)
         secret_url_hide(given);
     b->name = str_sub(given, 0, equals);
     b->url = buf_str(text);
-    return message_broker_check(b, e) ? error_in(e, "--broker") : ERR_OK;
+    return message_broker_check(b, e) ? error_in(e, setting) : ERR_OK;
 }
 
 /* "orders.tenants=acme": the rule's name is behind the dot, which no name of a broker has. */
@@ -37,27 +47,29 @@ static bool brokers_is_rule(struct str given)
     return str_find(given, '.', 0) < str_find(given, '=', 0);
 }
 
-static enum err brokers_read_rule(struct str given, struct brokers *ret, struct error *e)
+static enum err brokers_read_rule(struct str given, enum option_source source, struct brokers *ret, struct error *e)
 {
+    char setting[SETTING_TEXT];
     size_t dot = str_find(given, '.', 0), equals = str_find(given, '=', 0);
     struct str name = str_sub(given, 0, dot), rule = str_sub(given, dot + 1, equals);
     struct str list = str_trim(str_sub(given, min_of(equals + 1, given.n), given.n));
     size_t i = 0;
+    brokers_setting(source, str_sub(given, 0, equals), setting);
     while (i < ret->n && !str_eq(ret->v[i].name, name))
         i++;
     if (i == ret->n)
-        return error_field(e, "--broker", "there is no broker '" STR_FMT "' for this rule", STR_ARG(name));
+        return error_field(e, setting, "there is no broker '" STR_FMT "' for this rule", STR_ARG(name));
     if (!list.n)
-        return error_field(e, "--broker", "the rule '" STR_FMT "' of '" STR_FMT "' is empty: give names, or * for all",
+        return error_field(e, setting, "the rule '" STR_FMT "' of '" STR_FMT "' is empty: give names, or * for all",
                            STR_ARG(rule), STR_ARG(name));
     if (str_eq(rule, S("tenants")))
         ret->rule[i].tenants = list;
     else if (str_eq(rule, S("destinations")))
         ret->rule[i].destinations = list;
     else
-        return error_field(e, "--broker", "'" STR_FMT "' is no rule of a broker, only tenants and destinations",
+        return error_field(e, setting, "'" STR_FMT "' is no rule of a broker, only tenants and destinations",
                            STR_ARG(rule));
-    return broker_rules_check_destinations(ret->rule[i].destinations, e) ? error_in(e, "--broker") : ERR_OK;
+    return broker_rules_check_destinations(ret->rule[i].destinations, e) ? error_in(e, setting) : ERR_OK;
 }
 
 enum err brokers_read(const struct options *o, struct brokers *ret, struct error *e)
@@ -70,7 +82,7 @@ enum err brokers_read(const struct options *o, struct brokers *ret, struct error
     for (size_t i = 0; i < ret->n; i++)
         ret->rule[i] = (struct broker_rule){ .name = ret->v[i].name, .kind = brokers_kind(ret->v[i].url) };
     for (size_t i = 0; i < v->list_count; i++)
-        if (brokers_is_rule(v->list[i]) && brokers_read_rule(v->list[i], ret, e))
+        if (brokers_is_rule(v->list[i]) && brokers_read_rule(v->list[i], v->source, ret, e))
             return e->code;
     ret->rules = (struct broker_rules){ .v = ret->rule, .n = ret->n };
     return ERR_OK;

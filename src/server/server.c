@@ -180,7 +180,33 @@ static void server_write_metrics(void *context, struct buf *out)
 {
     struct server *a = context;
     node_view_metrics(a->view, clock_wall_ms(a->setup.clock), out);
+    backlog_print(a->backlog, out);
     server_write_tls_metrics(a, out);
+}
+
+/* ---- the backlog of all nodes ---- */
+
+static bool server_counts_backlog(void *context)
+{
+    struct server *a = context;
+    return !store_is_shared(a->store) || node_view_status(a->view).leader;
+}
+
+static int64_t server_waiting(void *context)
+{
+    struct server *a = context;
+    return a->fleet.enabled ? (int64_t)metric_level(a->metrics, METRIC_QUEUE_WAITING) : node_view_waiting(a->view);
+}
+
+static enum err server_start_backlog(struct server *a, struct error *e)
+{
+    return backlog_new(&(struct backlog_setup){ .store = a->store,
+                                                .catalog = a->catalog,
+                                                .clock = a->setup.clock,
+                                                .is_mine = server_counts_backlog,
+                                                .waiting = server_waiting,
+                                                .context = a },
+                       &a->backlog, e);
 }
 
 static bool server_is_ready(void *context, struct error *e)
@@ -336,10 +362,14 @@ static void server_start_handles(struct server *a)
     a->handles_open = true;
 }
 
-static bool server_has_one_tenant(void *context)
+bool server_has_one_tenant(const struct server *a)
 {
-    const struct server *a = context;
     return catalog_cache_tenant_count(a->catalog) == 1;
+}
+
+static bool server_loopback_holds(void *context)
+{
+    return server_has_one_tenant(context);
 }
 
 static struct str server_tenant_name(void *context, int32_t number, struct arena *arena)
@@ -363,7 +393,7 @@ static enum err server_open_runners(struct server *a, struct error *e)
     setup.context = a;
     if (a->setup.loopback_if_alone) {
         setup.guard.allow_loopback = true;
-        setup.guard.loopback_holds = server_has_one_tenant;
+        setup.guard.loopback_holds = server_loopback_holds;
         setup.guard.context = a;
     }
     return runners_open(&setup, &a->runners, e);
@@ -439,7 +469,11 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
     server_make_node(a);
     server_start_handles(a);
     a->stop_call = (struct call){ .fn = server_on_stop_call, .context = a };
-    return server_load_lanes(a, e) || server_start_api(a, e) || server_start_store_watch(a, e) ? e->code : ERR_OK;
+    server_warn_identities(a);
+    return server_load_lanes(a, e) || server_start_backlog(a, e) || server_start_api(a, e) ||
+                   server_start_store_watch(a, e)
+               ? e->code
+               : ERR_OK;
 }
 
 enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TEXT], struct server **ret,
@@ -477,6 +511,7 @@ void server_free(struct server *a)
         return;
     server_stop_store_watch(a);
     api_server_free(a->http);
+    backlog_free(a->backlog);
     if (a->loop)
         server_close_handles(a);
     server_close_tls(a);

@@ -68,6 +68,8 @@ void server_stop(struct server *a); /* any thread; a second stop does not wait f
 /* The data directory had no pepper, but the store has API keys: none of them works any more. Any thread. */
 bool server_has_useless_keys(const struct server *a);
 
+bool server_has_one_tenant(const struct server *a); /* `default` is the only one. Any thread */
+
 uint16_t server_port(const struct server *a);                 /* of the API; 0: there is none. Any thread */
 uint16_t server_admin_port(const struct server *a);           /* of the operator's listener; the same */
 int64_t server_count(const struct server *a, enum metric id); /* the value of a counter. Any thread */

@@ -106,6 +106,18 @@ enum err server_open_tls(struct server *a, struct error *e)
     return ERR_OK;
 }
 
+/* A tenant may be made later, so this is no error. */
+void server_warn_identities(const struct server *a)
+{
+    const struct tls_settings *s = a->setup.tls;
+    struct tenant_rules tenant;
+    for (size_t i = 0; s && i < s->identity_count; i++)
+        if (!catalog_cache_tenant_named(a->catalog, s->identities[i].tenant, NULL, &tenant))
+            log_warn("tls_identity_without_tenant", kv_str("identity", s->identities[i].name),
+                     kv_str("tenant", s->identities[i].tenant),
+                     kv_cstr("remedy", "create the tenant, or correct api.tls.identities: until then it is refused"));
+}
+
 /* Without TLS there is nothing to load, and SIGHUP ends the process as usual. */
 void server_start_tls_watch(struct server *a)
 {

@@ -71,6 +71,7 @@ static void open_add_deadline(const struct run_view *v, const struct plan *p, st
     int64_t place = place_of_deadline(), at_ms = v->row.deadline_ms;
     row->task = (struct task){ .id = place_id(v->task.id, place),
                                .tenant = v->task.tenant,
+                               .trace = v->task.trace,
                                .kind = TASK_ONE_TIME,
                                .state = TASK_SCHEDULED,
                                .run = v->task.id,

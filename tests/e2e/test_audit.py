@@ -1,5 +1,6 @@
 """The audit log: each act leaves one row, with the change or not at all."""
 
+import collections
 import hashlib
 import json
 import sqlite3
@@ -228,6 +229,35 @@ def test_a_repeated_key_and_a_refused_request_leave_no_row(world):
     assert [row["action"] for row in world.rows(object=made)] == ["POST /v1/tasks/{id}/pause", "POST /v1/tasks"]
 
 
+# Requests that leave all as it is: how the object is made, and the request that is sent twice.
+CHANGES_NOTHING = {
+    "PATCH /v1/tasks/{}": (task, {"name": "far", "priority": 5}),
+    "PATCH /v1/recurring-tasks/{}": (recurring, {"name": "r", "cron_expression": "0 8 * * *"}),
+    "PUT /v1/queues/{}": (queue, {"max_concurrent": 4, "weight": 50}),
+    "PATCH /v1/queues/{}": (queue, {"weight": 60}),
+    "PATCH /v1/tenants/{}": (tenant, {"max_running": 6}),
+    "PUT /v1/workflow-definitions/{}": (lambda w: "second", WAITS),
+    "POST /v1/tasks/{}/dependencies": (task, lambda w: {"depends_on": [task(w)]}),
+}
+
+
+@pytest.mark.cluster(when="always")
+def test_a_request_that_changes_nothing_leaves_no_row_and_no_version(world):
+    for route, (make, body) in CHANGES_NOTHING.items():
+        method, path = route.split(" ")
+        path = path.format(make(world))
+        body = body(world) if callable(body) else body
+        assert world.client.request(method, path, body).status < 300, route
+        key, headers = world.new_key()
+        shown = world.client.get(path)
+        same = [body, {}] if method == "PATCH" else [body]
+        for one in same:
+            assert world.client.request(method, path, one, headers=headers, key=f"{route} {one == {}}").status in (200, 204), route
+        assert world.rows(key=key) == [], route
+        assert world.client.get(path).json.get("version") == shown.json.get("version"), route
+        assert world.client.get(path).headers.get("etag") == shown.headers.get("etag"), route
+
+
 def test_a_running_task_that_is_cancelled_leaves_a_row(world):
     hold = threading.Event()
     world.receiver.answer("/slow", Reply(200, hold=hold))
@@ -277,7 +307,14 @@ def test_tenants_see_their_own_rows(world):
     _, blind = world.new_key("tasks:write", tenant="acme")
     assert world.client.post("/v1/tasks", FAR, headers=headers).status == 201
     seen = world.client.get("/v1/audit", headers=headers).json["audit"]
-    assert [(row["tenant"], row["key"]) for row in seen] == [("acme", key)]
+    assert [(row["tenant"], row["action"]) for row in seen] == [("acme", "POST /v1/tasks"), ("acme", "POST /v1/api-keys"), ("acme", "POST /v1/api-keys")]
+    assert seen[0]["key"] == key and "object_name" not in seen[0]  # this key may not read tasks
+    assert seen[2]["object"] == key and seen[2]["key"] != key  # who made it is a key of another tenant
+    assert world.client.request("DELETE", "/v1/api-keys/second?tenant=acme").status == 404
+    named = world.client.post("/v1/api-keys", {"name": "second", "scopes": ["tasks:read"], "tenant": "acme"}).json["id"]
+    assert world.client.request("DELETE", "/v1/api-keys/second?tenant=acme").status == 204
+    revoked = world.client.get("/v1/audit?limit=1", headers=headers).json["audit"][0]
+    assert revoked["action"] == "DELETE /v1/api-keys/{name}" and revoked["object"] == named and revoked["object_name"] == "second"
     assert world.client.get("/v1/audit?tenant=default", headers=headers).status == 404
     assert world.client.get("/v1/audit", headers=blind).status == 403
     assert {row["tenant"] for row in world.rows()} == {"acme", "default"}
@@ -302,11 +339,25 @@ def test_filters_and_pages(world):
 
 
 @pytest.mark.standalone("each node counts for itself")
-def test_wrong_keys_leave_one_row_a_minute_and_address(world):
-    for _ in range(30):
-        assert ask(world.server, made_up_key(), "127.0.0.91")[0] in (401, 429)
-    rows = until(lambda: [row for row in world.rows(action="refuse%20API%20key") if row["address"] == "127.0.0.91"], why="no row")
-    assert len(rows) == 1 and rows[0]["outcome"] == "REFUSED" and "key" not in rows[0]
+def test_wrong_keys_are_all_counted_by_address_and_reason(world):
+    tenant(world)
+    made = world.client.post("/v1/api-keys", {"name": "old", "scopes": ["audit:read"], "tenant": "acme"}).json
+    mine = world.client.post("/v1/api-keys", {"name": "mine", "scopes": ["audit:read"], "tenant": "acme"}).json
+    assert world.client.request("DELETE", f"/v1/api-keys/{made['id']}?tenant=acme").status == 204
+    sent = collections.Counter(ask(world.server, made_up_key(), "127.0.0.91")[0] for _ in range(30))
+    assert all(ask(world.server, "bf_wrong", "127.0.0.91")[0] == 401 for _ in range(5))
+    revoked = ask(world.server, made["key"], "127.0.0.92")
+    assert revoked[0] == 401 and b"was revoked" in revoked[1]
+    world.server.stop()  # what the minute has counted is not lost
+    world.server.start()
+    rows = [row for row in world.rows(action="refuse%20API%20key")]
+    counts = collections.Counter()
+    for row in rows:
+        counts[row["address"], row["object"]] += row["count"]
+    assert counts == {("127.0.0.91", "refused"): sent[401], ("127.0.0.91", "limited"): sent[429], ("127.0.0.91", "malformed"): 5, ("127.0.0.92", "revoked"): 1}
+    assert [(row["tenant"], row["key"]) for row in rows if "key" in row] == [("acme", made["id"])] and {row["outcome"] for row in rows} == {"REFUSED"}
+    seen = world.client.get("/v1/audit", headers={"Authorization": f"Bearer {mine['key']}"}).json["audit"]
+    assert [row["object"] for row in seen if row["outcome"] == "REFUSED"] == ["revoked"]
 
 
 @pytest.mark.standalone("it opens the embedded store's file")
@@ -334,9 +385,16 @@ def test_the_command_prints_it(world, belfry):
     made = task(world)
     env = {"BELFRY_SERVER": world.server.turn().url, "BELFRY_KEY": world.server.key}
     done = belfry("audit", "--object", made, env=env)
-    assert done.code == 0 and done.lines[0].split() == ["WHEN", "KEY", "ADDRESS", "ACTION", "OBJECT", "COUNT", "OUTCOME"], done
+    assert done.code == 0 and done.lines[0].split() == ["WHEN", "TENANT", "KEY", "ADDRESS", "ACTION", "OBJECT", "NAME", "COUNT", "OUTCOME"], done
     assert made in done.lines[1] and "POST /v1/tasks" in done.lines[1] and "DONE" in done.lines[1]
     done = belfry("audit", "--since", "1h", "--action", "POST *", "--json", env=env)
     assert made in [json.loads(line)["object"] for line in done.lines]
     assert belfry("audit", "--since", "yesterday", env=env).code == 2
-    assert "nothing was done" in belfry("audit", "--until", "1h", env=env).err
+    assert "no rows match" in belfry("audit", "--until", "1h", env=env).err
+    named = world.client.post("/v1/tasks", {**FAR, "name": "nightly"}).json["id"]
+    done = belfry("audit", "--object", "nightly", env=env)
+    assert done.code == 0 and named in done.lines[1] and "nightly" in done.lines[1] and " default " in done.lines[1], done
+    assert "there is no task whose id or name is 'nobody'" in belfry("audit", "--object", "nobody", env=env).err
+    assert "there are more: use --limit N or --all" in belfry("audit", "-n", "1", env=env).err
+    refused = world.client.get("/v1/audit?since=2026-01-01T00:00:00Z")
+    assert refused.status == 400 and "did you mean 'from'?" in refused.body.decode(), refused

@@ -156,3 +156,10 @@ def test_server_timing_on_request(client):
         assert total > 0 and sum(map(float, parts.values())) <= total + 0.01
     assert "server-timing" not in client.get("/v1/tasks").headers
     assert "server-timing" not in client.get("/v1/tasks", headers=asked, auth=False).headers
+
+
+def test_a_compressed_body_is_refused(client):
+    task = {"target_type": "NOOP", "delay": "1d"}
+    for coding, status in (("gzip", 415), ("identity, gzip", 415), ("identity", 201), ("Identity", 201)):
+        answer = client.post("/v1/tasks", task, headers={"Content-Encoding": coding})
+        assert answer.status == status and (status == 201 or "Content-Encoding" in answer.json["detail"]), answer

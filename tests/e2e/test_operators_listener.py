@@ -45,6 +45,12 @@ def assert_answers_at_once(server):
     connection.close()
 
 
+def test_the_command_status_works_there(served, belfry):
+    connection = operator(served)
+    done = belfry("status", env={"BELFRY_SERVER": f"http://127.0.0.1:{connection.port}", "BELFRY_KEY": served.key})
+    assert done.code == 0 and "Running 0 of" in done.out and done.err == "", done
+
+
 def test_it_serves_operators_and_nobody_else(served):
     connection = operator(served)
     assert ask(served, connection, "/ready")[0] == 200

@@ -66,11 +66,31 @@ def test_data_directory_is_made_with_the_folders_above_it(belfry, tmp_path):
     assert (deep / "belfry.db").exists() and deep.parent.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.standalone("only there tasks may call loopback addresses")
+def test_what_is_said_of_loopback_addresses_looks_at_the_tenants(make_server):
+    server = make_server(env={"BELFRY_HTTP_ALLOW_LOOPBACK": ""})
+    said = "Tasks may call loopback addresses of this machine while"
+    assert server.log().count(said) == 1
+    client = server.client()
+    assert client.post("/v1/tenants", {"name": "acme"}).status == 201
+    client.close()
+    before = len(server.log())
+    server.stop()
+    server.start()
+    assert said not in server.log()[before:]
+
+
 @pytest.mark.standalone("any process will do")
 def test_port_in_use_is_one_clear_line(belfry, server, tmp_path):
     done = belfry("serve", "--listen", f"127.0.0.1:{server.port}", "--data-dir", tmp_path / "other")
     assert (done.code, done.err) == (1, f"belfry serve: listen on '127.0.0.1:{server.port}': Address already in use; choose "
                                         "another address with --listen\n")
+
+
+@pytest.mark.standalone("any process will do")
+def test_the_operators_port_in_use_is_named(belfry, server, tmp_path):
+    done = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", tmp_path / "other", env={"BELFRY_API_ADMIN_LISTEN": f"127.0.0.1:{server.port}"})
+    assert done.code == 1 and "Address already in use; choose another address with api.admin_listen\n" in done.err, done
 
 
 @pytest.mark.standalone("it is about a data directory")
@@ -269,13 +289,28 @@ def test_priorities_that_a_queue_cannot_separate_are_refused_by_their_own_name(b
     ("[worker]\nlabels = a,,b\n", "--labels contains an empty entry; separate entries by one comma"),
     ("store = mysql://db/x\n", "--store must be a URL that begins with postgres://, or file:/path with one"),
     ("queue = http://x\n", "--queue must be a URL that begins with"),
-    ("[brokers]\norders = http://x\n", "--broker"),
+    ("[brokers]\norders = http://x\n", "brokers.orders must be a URL"),
+    ("[brokers]\norders.tenants = acme\n", "brokers.orders.tenants there is no broker 'orders' for this rule"),
+    ("[brokers]\norders = amqps://x?cacert=/nope\n", "brokers.orders.cacert"),
+    ("[brokers]\norders = amqps://x?cert=/nope\n", "brokers.orders.cert"),
+    ("[api]\nlisten = 0.0.0.0:8080\n", "--listen 0.0.0.0:8080 can be reached from other machines"),
 ])
 def test_a_value_that_serve_or_worker_refuses_is_refused(belfry, tmp_path, text, sentence):
     path = tmp_path / "belfry.conf"
     path.write_text(text)
     done = belfry("check-config", path)
     assert (done.code, done.out) == (1, "") and done.err.startswith(f"belfry check-config: {path}: {sentence}"), done
+
+
+@pytest.mark.parametrize("text, said", [
+    ("api.listne = x\nlog.level = loud\n[worker]\nconcurrency = 0\n", [":1)", ":2)", ":4)"]),
+    ("roles = api,x\nstore = mysql://x\n[brokers]\no = http://x\n[worker]\nlabels = a,,b\n", ["--roles", "--store", "brokers.o", "--labels"]),
+])
+def test_all_errors_of_a_file_are_told(belfry, tmp_path, text, said):
+    path = tmp_path / "belfry.conf"
+    path.write_text(text)
+    done = belfry("check-config", path)
+    assert done.code == 1 and len(done.err.splitlines()) == len(said) and all(one in done.err for one in said), done
 
 
 def test_a_file_that_flags_must_complete_is_valid_and_says_so(belfry, tmp_path):

@@ -3,6 +3,7 @@ The client is Python's ssl, and curl and the command line where they are documen
 
 import http.client
 import json
+import shlex
 import shutil
 import signal
 import socket
@@ -234,6 +235,8 @@ def test_a_bad_pair_keeps_the_old_one_loudly(serve, belfry, files):
     until(lambda: "tls_reload_failed" in server.log(), why="nothing was logged")
     assert Caller(server, files).serial() == before
     assert "is not the key of the certificate" in admin.ask("/v1/scheduler/status")[1]["tls"]["reload_error"]
+    shown = belfry("status", "--ca", files / "ca.crt", env={"BELFRY_SERVER": f"https://localhost:{server.port}", "BELFRY_KEY": server.key})
+    assert "Warning: the certificate could not be read again: " in shown.out and "is not the key of the certificate" in shown.out, shown
     renew(belfry, files)
     server.signal(signal.SIGHUP)
     until(lambda: admin.ask("/v1/scheduler/status")[1]["tls"]["reload_error"] is None, why="it did not recover")
@@ -250,16 +253,41 @@ def test_an_address_for_other_machines_needs_tls(belfry, tmp_path, listen):
     assert not (tmp_path / "data").exists()
 
 
-def test_plaintext_is_allowed_if_it_is_asked_for_and_said(make_server):
+def test_plaintext_is_allowed_if_it_is_asked_for_and_said(make_server, belfry):
     server = make_server("--plaintext", listen="0.0.0.0:0")
     client = server.client()
     assert "api_is_plaintext" in server.log() and client.get("/v1/scheduler/status").json["tls"]["plaintext"]
+    done = belfry("status", env={"BELFRY_SERVER": f"http://127.0.0.1:{server.port}", "BELFRY_KEY": server.key})
+    assert "Warning: the API speaks plain HTTP" in done.out, done
     client.close()
 
 
 def test_files_that_cannot_be_used_stop_the_start(belfry, files, tmp_path):
     done = belfry("serve", "--tls-cert", files / "server.crt", "--tls-key", files / "client.key", "--data-dir", tmp_path / "data")
     assert done.code == 2 and "api.tls.key" in done.err and "is not the key of the certificate" in done.err
+
+
+def test_the_commands_that_a_start_prints_work(serve, belfry, files):
+    server = serve(files, "--tls-identity", "x=dns:x.example nosuch tasks:read")
+    listed = next(shlex.split(line) for line in server.log().splitlines() if line.startswith("  ") and " list " in line)
+    assert "--ca" in listed and belfry(*listed[1:]).code == 0, listed
+    assert "tls_identity_without_tenant identity=x tenant=nosuch" in server.log()
+    certificate = ["--server", f"https://localhost:{server.port}", "--ca", files / "ca.crt", "--cert", files / "client.crt", "--cert-key", files / "client.key"]
+    assert belfry("list", *certificate).code == 1  # the certificate stands for nobody
+    assert belfry("list", *certificate, "--data-dir", server.data_dir).code == 0
+
+
+def test_swapped_files_are_told(belfry, files, tmp_path):
+    done = belfry("serve", "--tls-cert", files / "server.key", "--tls-key", files / "server.crt", "--data-dir", tmp_path / "data")
+    assert done.code == 2 and "perhaps the settings cert and key are swapped" in done.err and "chmod" not in done.err, done
+
+
+def test_tls_init_prints_json_and_leaves_nothing_behind_if_it_fails(belfry, tmp_path):
+    done = belfry("tls", "init", tmp_path / "made", "--host", "a.example", "--json")
+    made = json.loads(done.out)
+    assert made["ca"] == str(tmp_path / "made/ca.crt") and "a.example" in made["hosts"], done
+    assert belfry("tls", "init", tmp_path / "bad", "--host", "1.2.3.4.5").code == 1
+    assert list((tmp_path / "bad").iterdir()) == []
 
 
 def test_what_tls_init_prints_works(belfry, make_server, tmp_path):

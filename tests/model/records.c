@@ -111,12 +111,12 @@ void dedupe_keep(struct dedupe_taking *k)
 
 /* ---- API keys ---- */
 
-static enum err memory_key_remove(struct store_memory *s, const struct api_key *key, struct error *e)
+static enum err memory_key_remove(struct store_memory *s, const struct op_key_put *op, struct error *e)
 {
-    const struct api_key *row = map_get(&s->keys, key->id);
-    if (!row || row->tenant != key->tenant)
+    struct api_key *row = map_get(&s->keys, op->key->id);
+    if (!row || row->tenant != op->key->tenant || row->expires_ms < 0)
         return error_set(e, ERR_NOT_FOUND, "there is no such key");
-    free(map_remove(&s->keys, key->id));
+    row->expires_ms = -op->now_ms;
     return ERR_OK;
 }
 
@@ -125,7 +125,7 @@ enum err memory_key_put(struct store_memory *s, struct op *base)
     const struct op_key_put *op = container_of(base, struct op_key_put, op);
     const struct api_key *key = op->key;
     if (memory_idempotency_check(s, op->idempotency, &base->error) ||
-        (op->remove && memory_key_remove(s, key, &base->error)))
+        (op->remove && memory_key_remove(s, op, &base->error)))
         return base->error.code;
     memory_idempotency_put(s, op->idempotency);
     if (op->remove)

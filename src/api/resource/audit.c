@@ -10,7 +10,28 @@ struct audit_query {
     struct str cursor, tenant, key, action, object;
 };
 
-static void audit_write(struct request *q, struct jw *w, const struct audit *row)
+/* The name of a task or key, as it is now, if the request may see it. */
+static void audit_write_name(struct request *q, struct reader *r, struct jw *w, const struct audit *row)
+{
+    enum { TASK_BYTES_MAX = 8 << 20 };
+    cleanup_with(arena_release) struct arena arena;
+    struct error ignored;
+    struct api_key key;
+    struct task t;
+    struct uuid id;
+    bool is_task = str_eq(row->kind, S("task")) || str_eq(row->kind, S("workflow_run"));
+    bool is_mine = row->tenant == q->who.tenant;
+    arena_init(&arena, TASK_BYTES_MAX);
+    if (is_task && is_mine && identity_may(&q->who, SCOPE_TASKS_READ) &&
+        uuid_parse(str_sub(row->object, 0, min_of(row->object.n, (size_t)UUID_TEXT)), &id) &&
+        reader_get(r, row->tenant, id, &arena, &t, &ignored) == ERR_OK && t.name.n)
+        jw_kv_str(w, "object_name", t.name);
+    if (str_eq(row->kind, S("api_key")) && reader_key(r, row->object, &arena, &key, &ignored) == ERR_OK &&
+        key.tenant == row->tenant)
+        jw_kv_str(w, "object_name", key.name);
+}
+
+static void audit_write(struct request *q, struct reader *r, struct jw *w, const struct audit *row)
 {
     static const char *const outcomes[] = { [AUDIT_DONE] = "DONE", [AUDIT_REFUSED] = "REFUSED" };
     const struct catalog_cache *catalog = q->server->setup.catalog;
@@ -32,6 +53,7 @@ static void audit_write(struct request *q, struct jw *w, const struct audit *row
         jw_kv_str(w, "object_kind", row->kind);
     if (row->object.n)
         jw_kv_str(w, "object", row->object);
+    audit_write_name(q, r, w, row);
     jw_kv_cstr(w, "outcome", outcomes[row->outcome]);
     jw_kv_i64(w, "count", row->count);
     jw_kv_cstr(w, "digest", digest);
@@ -47,11 +69,11 @@ static enum err audit_read_filter(struct request *q, struct reader *r, struct au
         { .name = "limit", .kind = QUERY_I64, .min = 1, .max = LIST_MAX },
         { .name = "cursor", .kind = QUERY_TEXT, .offset = offsetof(struct audit_query, cursor), .max = SEAL_TEXT_MAX },
         { .name = "tenant", .kind = QUERY_TEXT, .offset = offsetof(struct audit_query, tenant), .max = ROUTE_NAME_MAX },
-        { .name = "key", .kind = QUERY_TEXT, .offset = offsetof(struct audit_query, key) },
+        { .name = "key", .kind = QUERY_TEXT, .offset = offsetof(struct audit_query, key), .also = "by" },
         { .name = "action", .kind = QUERY_TEXT, .offset = offsetof(struct audit_query, action) },
         { .name = "object", .kind = QUERY_TEXT, .offset = offsetof(struct audit_query, object) },
-        { .name = "from", .kind = QUERY_TIME, .offset = offsetof(struct audit_query, from_ms) },
-        { .name = "to", .kind = QUERY_TIME, .offset = offsetof(struct audit_query, to_ms) },
+        { .name = "from", .kind = QUERY_TIME, .offset = offsetof(struct audit_query, from_ms), .also = "since" },
+        { .name = "to", .kind = QUERY_TIME, .offset = offsetof(struct audit_query, to_ms), .also = "until" },
     };
     struct tenant_rules tenant;
     struct audit_filter f = { 0 };
@@ -83,7 +105,7 @@ enum handled audit_list(struct request *q, struct reader *r)
     jw_key(&w, "audit");
     jw_array(&w);
     for (size_t i = 0; i < page.n; i++)
-        audit_write(q, &w, &page.v[i]);
+        audit_write(q, r, &w, &page.v[i]);
     jw_array_end(&w);
     pagination_write(
         q, &w, &(struct pagination){ .more = page.more, .next = page.next_before, .limit = p.limit, .total = -1 });

@@ -120,6 +120,22 @@ static enum handled change_submit(struct request *q, struct change *c)
     return request_submit(q, change_on_written);
 }
 
+/* What comes after a change of a calendar is done also if the calendar is the same. */
+static bool change_is_same(const struct change *c)
+{
+    return c->exists && c->n == 1 && !c->then && !c->v[0].remove && str_eq(c->v[0].entry.doc, c->current.doc);
+}
+
+/* Nothing changes: the answer is made again, with the version that the entry has. */
+static enum handled change_answer_same(struct request *q, struct reader *r, struct change *c)
+{
+    struct error e = { 0 };
+    c->v[0].entry.version = c->current.version;
+    c->v[0].entry.updated_ms = c->current.updated_ms;
+    buf_reset(c->doc);
+    return c->make(q, r, c, &e) ? request_fail(q, &e) : request_store_record(q);
+}
+
 static enum handled change_attempt(struct request *q, struct reader *r)
 {
     struct change *c = q->change;
@@ -137,6 +153,8 @@ static enum handled change_attempt(struct request *q, struct reader *r)
     if (!matches) /* only now: if the entry does not exist, `make` answers 404 */
         return request_refuse(q, PROBLEM_PRECONDITION,
                               "it was changed since you read it; read it again and send its new ETag");
+    if (change_is_same(c))
+        return change_answer_same(q, r, c);
     if (!c->v[0].remove && catalog_cache_read(&c->v[0].entry, &c->item, &e))
         return request_fail(q, &e); /* no node could use such an entry */
     return change_submit(q, c);

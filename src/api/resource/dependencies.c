@@ -17,6 +17,7 @@ struct dependency_edit {
     struct depends_on add;
     struct depends_change change;
     struct task current, next;
+    bool is_same; /* the task has all of these dependencies */
     int tries;
 };
 
@@ -143,10 +144,12 @@ static enum err dependencies_check_task(const struct task *t, int64_t now_ms, st
 }
 
 /* A task has one edge to another. The version of the task, which the put asks for, counts its edges too. */
-static enum err dependencies_check_types(struct request *q, struct reader *r, const struct dependency_edit *d,
+static enum err dependencies_check_types(struct request *q, struct reader *r, struct dependency_edit *d,
                                          struct error *e)
 {
     struct task_links l;
+    size_t known = 0;
+    d->is_same = false;
     if (!d->add.n)
         return ERR_OK;
     if (reader_links(r, q->who.tenant, d->current.id, &q->arena, &l, e))
@@ -155,8 +158,12 @@ static enum err dependencies_check_types(struct request *q, struct reader *r, co
         for (size_t k = 0; k < l.parent_count; k++) {
             const struct linked_task *p = &l.parents[k];
             char id[UUID_TEXT + 1];
-            if (!uuid_eq(p->id, d->add.v[i].parent) || p->type == d->add.v[i].type)
+            if (!uuid_eq(p->id, d->add.v[i].parent))
                 continue;
+            if (p->type == d->add.v[i].type) {
+                known++;
+                continue;
+            }
             uuid_format(p->id, id);
             return error_set(e, ERR_CONFLICT,
                              "depends_on[%zu]: the task depends on %s already, with type %s; remove that dependency, "
@@ -164,6 +171,7 @@ static enum err dependencies_check_types(struct request *q, struct reader *r, co
                              i, id, dag_type_names[p->type], dag_type_names[d->add.v[i].type]);
         }
     }
+    d->is_same = known == d->add.n && (!d->change.sets_join || (l.has_join && l.join == d->change.join));
     return ERR_OK;
 }
 
@@ -204,11 +212,13 @@ static enum handled dependencies_attempt(struct request *q, struct reader *r)
     if (dependencies_check_task(&d->current, q->now_ms, &e) || dependencies_check_types(q, r, d, &e))
         return request_fail(q, &e);
     d->next = d->current;
-    d->next.version++;
+    d->next.version += !d->is_same;
     d->next.updated_ms = q->now_ms;
     q->response.status = 204;
     q->response.type = NULL;
     respond_etag(&q->response, d->next.version);
+    if (d->is_same)
+        return request_store_record(q);
     q->write.put = (struct op_put){ .op = { .kind = OP_PUT },
                                     .task = &d->next,
                                     .version = d->current.version,

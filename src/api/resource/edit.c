@@ -148,6 +148,31 @@ enum handled dlq_archive(struct request *q, struct reader *r)
 
 /* ---- what the task becomes ---- */
 
+/* Whether the patch leaves the task as it is. Values of secret headers show only in the stored text. */
+static bool edit_is_same(struct request *q, const struct edit *edit)
+{
+    const struct task *was = &edit->current;
+    struct task next = edit->plan.task;
+    struct task_context c = request_context(q);
+    cleanup_with(buf_release) struct buf before, after;
+    struct jw w;
+    next.version = was->version;
+    next.updated_ms = was->updated_ms;
+    if (was->state == TASK_RUNNING) /* it was claimed, and need not be recalled */
+        next.state = was->state;
+    if (next.due_ms != was->due_ms || next.cursor_ms != was->cursor_ms || next.state != was->state ||
+        !str_eq(next.target_config, was->target_config) || !str_eq(next.payload, was->payload) ||
+        !str_eq(next.extra, was->extra))
+        return false;
+    buf_init(&before, ANSWER_MAX);
+    buf_init(&after, ANSWER_MAX);
+    jw_init(&w, &before);
+    task_to_json(&w, was, &c);
+    jw_init(&w, &after);
+    task_to_json(&w, &next, &c);
+    return !before.full && str_eq(buf_str(&before), buf_str(&after));
+}
+
 static enum err edit_plan_patch(struct request *q, struct edit *edit, struct error *e)
 {
     struct task_context c = request_context(q);
@@ -157,7 +182,7 @@ static enum err edit_plan_patch(struct request *q, struct edit *edit, struct err
     if (rc == ERR_OK)
         rc = task_patch_json(&edit->current, &doc, &c, &q->arena, &edit->plan.task, &withdraw, e);
     edit->plan.withdraw = withdraw;
-    edit->plan.changes = true;
+    edit->plan.changes = rc == ERR_OK && !edit_is_same(q, edit);
     /* An edited schedule starts now: an old cursor must not draw it into the past. */
     bool moved = edit->plan.task.cursor_ms != edit->current.cursor_ms;
     edit->withdraw_from_ms = moved ? q->now_ms : 0;
@@ -343,22 +368,6 @@ static enum handled edit_put(struct request *q, struct edit *edit)
         .idempotency = request_record(q),
     };
     return request_submit(q, edit_on_put);
-}
-
-static void edit_on_record_stored(struct op *op)
-{
-    struct request *q = request_finish_op(op);
-    if (!request_replayed(q, op))
-        request_answer(q); /* the task is as the client wants it, whether or not the record could be stored */
-}
-
-/* Nothing changes in the task: only the idempotency record is stored. */
-static enum handled edit_store_record(struct request *q)
-{
-    if (!q->has_record)
-        return HANDLED_DONE;
-    q->write.insert = (struct op_insert){ .op = { .kind = OP_INSERT }, .idempotency = request_record(q) };
-    return request_submit(q, edit_on_record_stored);
 }
 
 /* ---- the owner of a claimed task changes it ---- */
@@ -563,7 +572,7 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
         return request_fail(q, &e);
     edit_write_answer(q, edit);
     if (!edit->plan.changes)
-        return edit_store_record(q);
+        return request_store_record(q);
     if (edit->current.state == TASK_RUNNING)
         return edit_recall(q, edit);
     return edit_put(q, edit);

@@ -308,7 +308,7 @@ static enum err job_run_check_key(struct job_run *run, struct reader *r, struct 
     if (run->job.by.n != AUTH_ID) /* it was not created by a key */
         return ERR_OK;
     enum err rc = reader_key(r, run->job.by, &run->internal->arena, &key, e);
-    if (rc == ERR_NOT_FOUND)
+    if (rc == ERR_NOT_FOUND || (rc == ERR_OK && key.expires_ms < 0))
         *ret_reason = S("the API key that created the job was revoked; tasks that it has changed stay changed");
     else if (rc == ERR_OK && key.expires_ms && key.expires_ms <= clock_wall_ms(run->server->setup.clock))
         *ret_reason = S("the API key that created the job has expired; tasks that it has changed stay changed");

@@ -179,10 +179,10 @@ static enum err keys_cap_expiry(struct request *q, struct reader *r, int64_t *ex
     if (strlen(q->who.key_id) != AUTH_ID) /* who asks has no key */
         return ERR_OK;
     enum err rc = reader_key(r, str_from(q->who.key_id), &q->arena, &own, e);
-    if (rc == ERR_NOT_FOUND)
-        return error_set(e, ERR_CONFLICT, "the API key of this request was revoked just now");
-    if (rc)
+    if (rc && rc != ERR_NOT_FOUND)
         return rc;
+    if (rc || own.expires_ms < 0)
+        return error_set(e, ERR_CONFLICT, "the API key of this request was revoked just now");
     *ret_capped = own.expires_ms && (!*expires_ms || *expires_ms > own.expires_ms);
     if (*ret_capped)
         *expires_ms = own.expires_ms;
@@ -328,7 +328,7 @@ enum handled keys_delete(struct request *q, struct reader *r)
         return request_fail(q, &e);
     respond_nothing(&q->response);
     q->write.key = (struct op_key_put){
-        .op = { .kind = OP_KEY_PUT }, .key = key, .remove = true, .idempotency = request_record(q)
+        .op = { .kind = OP_KEY_PUT }, .key = key, .remove = true, .now_ms = q->now_ms, .idempotency = request_record(q)
     };
     return request_submit(q, keys_on_revoked);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/resource/jobs.h"
+#include "api/server/audit.h"
 #include "api/server/exchange.h"
 #include "api/server/internal.h"
 #include "base/log.h"
@@ -64,6 +65,7 @@ static enum err api_server_listen(struct api_listener *l, const char *address, s
 {
     struct http_server_setup setup = {
         .listen = address,
+        .option = l == &l->server->admin ? "api.admin_listen" : NULL,
         .tls = l->server->setup.tls,
         .clock = l->server->setup.clock,
         .metrics = l->server->setup.metrics,
@@ -112,6 +114,7 @@ static struct api_server *api_server_alloc(const struct api_setup *setup)
     uncertain_writes_init(&s->uncertain_writes);
     openapi_init(&s->openapi);
     key_failures_init(&s->key_failures, setup->clock, setup->metrics);
+    s->key_minute.fire = audit_on_key_minute;
     s->auth = auth_new(setup->pepper, setup->clock);
     s->own_definitions = setup->definitions ? NULL : definition_cache_new(DEFINITION_CACHE_BYTES);
     s->definitions = setup->definitions ? setup->definitions : s->own_definitions;
@@ -202,6 +205,7 @@ void api_server_stop(struct api_server *s)
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
     pthread_mutex_unlock(&s->lock);
+    audit_record_refused_keys(s);
     if (s->main.http || s->admin.http)
         api_server_wait_until_idle(s);
     for (size_t i = 0; i < array_count(listeners); i++) {

@@ -47,12 +47,17 @@ static void audit_set_made(struct audit *row, const struct op *op, char text[UUI
     } else if (op->kind == OP_PUT) { /* a dedupe key moved a task */
         uuid_format(((const struct op_put *)op)->task->id, text);
         row->object = (struct str){ text, UUID_TEXT };
-    } else if (op->kind == OP_KEY_PUT) {
-        row->object = ((const struct op_key_put *)op)->key->id;
     } else if (entry) {
         row->object = entry->name;
         row->kind = entry->kind == CATALOG_JOB ? S("job") : row->kind;
     }
+}
+
+/* A key is named by its id, also if the path has its name. The tenant that it belongs to sees what becomes of it. */
+static void audit_set_key(struct audit *row, const struct api_key *key)
+{
+    row->object = key->id;
+    row->tenant = key->tenant;
 }
 
 /* "ID", "NAME", or both as "ID/NAME"; empty: the path has no parameter. */
@@ -88,7 +93,9 @@ static void audit_make(struct request *q, const struct op *op)
     row->at_ms = uuid_time_ms(row->id);
     if (text) {
         row->address = str_from(peer_address(http_peer(q->exchange), text + UUID_TEXT + 1));
-        if (op && !row->object.n)
+        if (op && op->kind == OP_KEY_PUT)
+            audit_set_key(row, ((const struct op_key_put *)op)->key);
+        else if (op && !row->object.n)
             audit_set_made(row, op, text);
     }
     if (q->has_record && !q->query.n) /* else the record's hash covers the query, too */
@@ -120,7 +127,7 @@ struct refused_keys {
     struct op_insert insert;
     struct audit row;
     struct api_server *server;
-    char address[PEER_TEXT];
+    char address[PEER_TEXT], key_id[IDENTITY_TEXT];
 };
 
 static void audit_on_refused_stored(struct op *op)
@@ -134,29 +141,62 @@ static void audit_on_refused_stored(struct op *op)
     api_server_end_run(s);
 }
 
-void audit_refused_keys(struct api_server *s, const union peer *peer, const char *reason, int64_t count)
+static void audit_refused_keys(struct api_server *s, const struct key_failure_row *row)
 {
     if (!s->setup.writer || !api_server_begin_run(s))
         return;
     struct refused_keys *k = xnew(*k);
     k->server = s;
+    memcpy(k->key_id, row->who.key_id, sizeof k->key_id);
+    const char *address = row->is_of_others ? "other addresses" : peer_address(&row->peer, k->address);
+    log_warn("api_key_refused", kv_cstr("peer", address), kv_cstr("reason", key_failure_name(row->reason)),
+             kv_cstr("key", k->key_id), kv_i64("count", row->count));
     pthread_mutex_lock(&s->lock);
     struct uuid id = uuid_next(&s->ids, clock_wall_ms(s->setup.clock));
     pthread_mutex_unlock(&s->lock);
     k->row = (struct audit){ .id = id,
-                             .tenant = TENANT_DEFAULT,
+                             .tenant = row->who.tenant,
                              .at_ms = uuid_time_ms(id),
-                             .address = str_from(peer_address(peer, k->address)),
+                             .actor = str_from(k->key_id),
+                             .address = str_from(address),
                              .action = S("refuse API key"),
                              .kind = S("reason"),
-                             .object = str_from(reason),
+                             .object = str_from(key_failure_name(row->reason)),
                              .outcome = AUDIT_REFUSED,
-                             .count = count };
+                             .count = row->count };
     k->insert = (struct op_insert){
         .op = { .kind = OP_INSERT, .done = audit_on_refused_stored, .context = k, .audit = &k->row }
     };
     arena_init(&k->insert.op.arena, 4096);
     writer_submit(s->setup.writer, &k->insert.op);
+}
+
+void audit_key_refusal(struct api_server *s, const struct key_refusal *refusal)
+{
+    if (refusal->is_due)
+        audit_refused_keys(s, &refusal->row);
+    if (refusal->starts)
+        timers_add(s->timers, &s->key_minute, KEY_FAILURES_MINUTE_MS);
+}
+
+bool audit_record_refused_keys(struct api_server *s)
+{
+    struct key_failure_row rows[KEY_FAILURES_ROWS];
+    bool again;
+    size_t n = key_failures_take(&s->key_failures, rows, &again);
+    for (size_t i = 0; i < n; i++)
+        audit_refused_keys(s, &rows[i]);
+    return again;
+}
+
+void audit_on_key_minute(struct timer *timer)
+{
+    struct api_server *s = container_of(timer, struct api_server, key_minute);
+    if (!api_server_begin_run(s))
+        return;
+    if (audit_record_refused_keys(s))
+        timers_add(s->timers, timer, KEY_FAILURES_MINUTE_MS);
+    api_server_end_run(s);
 }
 
 struct audit audit_by_system(const char *action, const char *kind, struct str object, int64_t now_ms)

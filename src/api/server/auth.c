@@ -22,7 +22,7 @@ static const char *const scope_names[] = { [SCOPE_PUBLIC] = "public",
 struct auth_cached_key {
     struct identity who;
     uint8_t hash[SHA256_SIZE];
-    int64_t expires_ms; /* when the key expires; 0: never */
+    int64_t expires_ms; /* as in struct api_key */
     int64_t stale_ns;   /* when the cached row is read again */
 };
 
@@ -139,11 +139,12 @@ static enum auth_result auth_verify(const struct auth *a, struct str text, const
 {
     uint8_t hash[SHA256_SIZE];
     crypto_hmac_sha256((struct str){ a->pepper, a->pepper_size }, text, hash);
-    bool same = crypto_equal(hash, c->hash, sizeof hash);
-    if (!same || (c->expires_ms && c->expires_ms <= clock_wall_ms(a->clock)))
+    if (!crypto_equal(hash, c->hash, sizeof hash))
         return AUTH_REFUSED;
     *ret = c->who;
-    return AUTH_OK;
+    if (c->expires_ms < 0)
+        return AUTH_REVOKED;
+    return c->expires_ms && c->expires_ms <= clock_wall_ms(a->clock) ? AUTH_EXPIRED : AUTH_OK;
 }
 
 enum auth_result auth_check(struct auth *a, struct str header, struct identity *ret)
@@ -166,7 +167,7 @@ enum auth_result auth_check(struct auth *a, struct str header, struct identity *
     enum auth_result result = auth_verify(a, text, &copy, &who);
     if (!fresh)
         return result == AUTH_OK ? AUTH_STALE : AUTH_NOT_CACHED;
-    if (result == AUTH_OK)
+    if (result != AUTH_REFUSED)
         *ret = who;
     return result;
 }

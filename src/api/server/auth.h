@@ -69,11 +69,20 @@ void auth_free(struct auth *a); /* NULL is fine */
 
 /* Checks an Authorization header against the cache. AUTH_NOT_CACHED: well formed, but not in the cache; call
  * auth_check_store. AUTH_STALE: the same, and the key was valid when it was last looked up. */
-enum auth_result { AUTH_OK, AUTH_NOT_CACHED, AUTH_STALE, AUTH_MISSING, AUTH_MALFORMED, AUTH_REFUSED };
+enum auth_result {
+    AUTH_OK,
+    AUTH_NOT_CACHED,
+    AUTH_STALE,
+    AUTH_MISSING,
+    AUTH_MALFORMED,
+    AUTH_REFUSED, /* unknown or wrong */
+    AUTH_REVOKED, /* it was right: *ret is set */
+    AUTH_EXPIRED  /* the same */
+};
 enum auth_result auth_check(struct auth *a, struct str header, struct identity *ret);
 
-/* Checks the header against the store. ERR_OK with AUTH_OK or AUTH_REFUSED in *ret_result, or the store's failure. A
- * pool thread. */
+/* Checks the header against the store. ERR_OK with AUTH_OK, REFUSED, REVOKED or EXPIRED in *ret_result, or the store's
+ * failure. A pool thread. */
 enum err auth_check_store(struct auth *a, struct str header, struct reader *r, enum auth_result *ret_result,
                           struct identity *ret, struct error *e) must_use;
 

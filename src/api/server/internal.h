@@ -9,6 +9,7 @@
 #include "api/server/request.h"
 #include "api/server/seal.h"
 #include "api/server/tenant_limits.h"
+#include "api/server/timers.h"
 #include "port/crypto.h"
 
 /* An address that the server listens on, with what serves it. It is the context of the exchange_handler. */
@@ -25,6 +26,7 @@ struct api_server {
     struct timers *timers;
     struct auth *auth;
     struct key_failures key_failures;
+    struct timer key_minute; /* of the key_failures */
     struct openapi openapi;
     struct definition_cache *definitions; /* the setup's, or the next */
     struct definition_cache *own_definitions;

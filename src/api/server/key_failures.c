@@ -1,13 +1,13 @@
-/* The addresses that are remembered are limited in number: the one whose last failure is oldest is forgotten first. */
+/* The addresses whose rate is limited are limited in number: the one whose last failure is oldest is forgotten first.
+ * The lines of a minute are few, so they are searched one by one. */
 #include "api/server/key_failures.h"
 
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "core/sharing/bucket.h"
 #include "port/crypto.h"
 
-static const int64_t second_ns = 1000000000, address_log_ns = 60 * 1000000000LL;
+static const int64_t second_ns = 1000000000;
 
 static const char *const key_failure_names[] = {
 #define X(id, name) [KEY_FAILURE_##id] = name,
@@ -20,9 +20,12 @@ struct key_failure_address {
     char key[PEER_KEY];
     struct list link;
     struct bucket bucket;
-    int64_t unlogged;  /* failures since its last line in the log */
-    int64_t logged_ns; /* 0: never */
 };
+
+const char *key_failure_name(enum key_failure reason)
+{
+    return key_failure_names[reason];
+}
 
 void key_failures_init(struct key_failures *f, struct clock *clock, struct metrics *metrics)
 {
@@ -71,33 +74,98 @@ static struct key_failure_address *key_failures_address(struct key_failures *f, 
     return a;
 }
 
-/* How many failures to log: 0 for none. One line a minute for an address, and one a second in all. */
-static int64_t key_failures_to_log(struct key_failures *f, struct key_failure_address *a)
+static bool key_failure_is_of_key(enum key_failure reason)
 {
-    int64_t now_ns = clock_steady_ns(f->clock), n = ++a->unlogged;
-    if ((a->logged_ns && now_ns - a->logged_ns < address_log_ns) || (f->logged_ns && now_ns - f->logged_ns < second_ns))
-        return 0;
-    a->logged_ns = f->logged_ns = now_ns;
-    a->unlogged = 0;
-    return n;
+    return reason == KEY_FAILURE_REVOKED || reason == KEY_FAILURE_EXPIRED;
 }
 
-struct key_refusal key_failures_add(struct key_failures *f, const union peer *peer, enum key_failure reason)
+/* The line of this failure, which may be new; NULL: the minute has no more lines. */
+static struct key_failure_row *key_failures_line(struct key_failures *f, const struct key_failure_row *one)
 {
-    char text[PEER_TEXT];
+    bool known = key_failure_is_of_key(one->reason);
+    struct key_failure_row *lines = f->lines[known];
+    char key[PEER_KEY], other[PEER_KEY];
+    struct str address = peer_key(&one->peer, key);
+    for (size_t i = 0; i < f->line_count[known]; i++)
+        if (lines[i].reason == one->reason && str_eq(peer_key(&lines[i].peer, other), address) &&
+            strcmp(lines[i].who.key_id, one->who.key_id) == 0)
+            return &lines[i];
+    if (f->line_count[known] == KEY_FAILURES_LINES)
+        return NULL;
+    lines[f->line_count[known]] = *one;
+    return &lines[f->line_count[known]++];
+}
+
+/* Whether to record it now: the first of its line, if nothing was in the last second. */
+static bool key_failures_count(struct key_failures *f, const struct key_failure_row *one)
+{
+    int64_t now_ns = clock_steady_ns(f->clock);
+    size_t lines_before = f->line_count[0] + f->line_count[1];
+    struct key_failure_row *line = key_failures_line(f, one);
+    bool is_new = f->line_count[0] + f->line_count[1] > lines_before;
+    if (is_new && (!f->recorded_ns || now_ns - f->recorded_ns >= second_ns)) {
+        f->recorded_ns = now_ns;
+        return true;
+    }
+    if (line)
+        line->count++;
+    else
+        f->others[one->reason]++;
+    return false;
+}
+
+struct key_refusal key_failures_add(struct key_failures *f, const union peer *peer, enum key_failure reason,
+                                    const struct identity *who)
+{
     if (reason == KEY_FAILURE_MISSING) {
         metric_add_labelled(f->metrics, METRIC_KEY_FAILURES, key_failure_names, reason, 1);
         return (struct key_refusal){ 0 };
     }
+    struct key_refusal refusal = { .row = { .peer = *peer, .who.tenant = TENANT_DEFAULT } };
     pthread_mutex_lock(&f->lock);
     struct key_failure_address *a = key_failures_address(f, peer);
-    if (reason == KEY_FAILURE_REFUSED && !bucket_take(&a->bucket, 1, key_failures_now_ms(f)))
-        reason = KEY_FAILURE_LIMITED;
-    int64_t n = key_failures_to_log(f, a);
+    refusal.limited = reason != KEY_FAILURE_MALFORMED && !bucket_take(&a->bucket, 1, key_failures_now_ms(f));
+    refusal.row.reason = refusal.limited ? KEY_FAILURE_LIMITED : reason;
+    if (key_failure_is_of_key(refusal.row.reason))
+        refusal.row.who = *who;
+    refusal.is_due = key_failures_count(f, &refusal.row);
+    refusal.starts = !f->has_timer;
+    f->has_timer = true;
     pthread_mutex_unlock(&f->lock);
-    metric_add_labelled(f->metrics, METRIC_KEY_FAILURES, key_failure_names, reason, 1);
-    if (n)
-        log_warn("api_key_refused", kv_cstr("peer", peer_text(peer, text)),
-                 kv_cstr("reason", key_failure_names[reason]), kv_i64("count", n));
-    return (struct key_refusal){ reason == KEY_FAILURE_LIMITED, n, key_failure_names[reason] };
+    refusal.row.count = 1;
+    metric_add_labelled(f->metrics, METRIC_KEY_FAILURES, key_failure_names, refusal.row.reason, 1);
+    return refusal;
+}
+
+/* A line that was counted goes on without a first row in the next minute; the others are removed. */
+static size_t key_failures_take_lines(struct key_failures *f, bool known, struct key_failure_row *rows)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->line_count[known]; i++)
+        if (f->lines[known][i].count) {
+            rows[n] = f->lines[known][i];
+            f->lines[known][n] = f->lines[known][i];
+            f->lines[known][n++].count = 0;
+        }
+    f->line_count[known] = n;
+    return n;
+}
+
+size_t key_failures_take(struct key_failures *f, struct key_failure_row rows[KEY_FAILURES_ROWS], bool *ret_again)
+{
+    pthread_mutex_lock(&f->lock);
+    size_t n = key_failures_take_lines(f, false, rows);
+    n += key_failures_take_lines(f, true, rows + n);
+    for (size_t reason = 0; reason < KEY_FAILURE_COUNT; reason++) {
+        if (f->others[reason])
+            rows[n++] = (struct key_failure_row){ .is_of_others = true,
+                                                  .reason = (enum key_failure)reason,
+                                                  .who.tenant = TENANT_DEFAULT,
+                                                  .count = f->others[reason] };
+        f->others[reason] = 0;
+    }
+    f->has_timer = n > 0;
+    *ret_again = f->has_timer;
+    pthread_mutex_unlock(&f->lock);
+    return n;
 }

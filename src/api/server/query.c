@@ -173,6 +173,9 @@ static enum err query_find_field(struct str name, const struct query_field *fiel
         }
         suggest_offer(&s, str_from(fields[i].name));
     }
+    for (size_t i = 0; i < count; i++)
+        if (fields[i].also && str_eq(name, str_from(fields[i].also)))
+            s.closest = str_from(fields[i].name);
     char quoted[QUOTE_TEXT];
     quote_text(name, quoted);
     if (s.closest.p)

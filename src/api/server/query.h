@@ -21,6 +21,7 @@ struct query_field {
     size_t offset; /* of the value in the struct; the value keeps its default if the parameter is absent */
     int64_t min, max;
     const char *const *names; /* QUERY_CHOICE: NULL-terminated */
+    const char *also;         /* another word for it, for a suggestion; NULL: none */
 };
 
 enum { QUERY_FIELDS_MAX = 32 };

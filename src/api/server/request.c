@@ -195,6 +195,21 @@ enum handled request_submit_op(struct request *q, struct op *op)
     return HANDLED_LATER;
 }
 
+static void request_on_record_stored(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    if (!request_replayed(q, op))
+        request_answer(q); /* all is as the client wants it, whether or not the record could be stored */
+}
+
+enum handled request_store_record(struct request *q)
+{
+    if (!q->has_record)
+        return HANDLED_DONE;
+    q->write.insert = (struct op_insert){ .op = { .kind = OP_INSERT }, .idempotency = request_record(q) };
+    return request_submit(q, request_on_record_stored);
+}
+
 struct request *request_finish_op(struct op *op)
 {
     struct request *q = op->context;
@@ -349,16 +364,16 @@ void request_refuse_key(struct request *q, enum auth_result result)
         [AUTH_MISSING] = { KEY_FAILURE_MISSING, "send a header 'Authorization: Bearer bf_…'" },
         [AUTH_MALFORMED] = { KEY_FAILURE_MALFORMED, "this is not a complete API key: send 'Bearer bf_…'; the end of a "
                                                     "key is its checksum" },
-        [AUTH_REFUSED] = { KEY_FAILURE_REFUSED, "the API key is unknown, expired or wrong" },
+        [AUTH_REFUSED] = { KEY_FAILURE_REFUSED, "the API key is unknown or wrong" },
+        [AUTH_REVOKED] = { KEY_FAILURE_REVOKED, "the API key was revoked; use another" },
+        [AUTH_EXPIRED] = { KEY_FAILURE_EXPIRED, "the API key has expired; use another" },
     };
     struct key_refusal refusal =
-        key_failures_add(&q->server->key_failures, http_peer(q->exchange), rows[result].failure);
-    if (refusal.unrecorded)
-        audit_refused_keys(q->server, http_peer(q->exchange), refusal.reason, refusal.unrecorded);
+        key_failures_add(&q->server->key_failures, http_peer(q->exchange), rows[result].failure, &q->who);
+    audit_key_refusal(q->server, &refusal);
     if (refusal.limited)
         request_refuse(q, PROBLEM_KEY_LIMIT,
-                       "the API key is unknown, expired or wrong, and so were too many others from this address; wait "
-                       "a second");
+                       "the API key is not valid, and neither were too many others from this address; wait a second");
     else
         request_refuse(q, PROBLEM_UNAUTHORIZED, rows[result].says);
 }

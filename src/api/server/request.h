@@ -20,8 +20,9 @@
 
 /* The headers that the API uses. They live as long as the request. */
 struct request_head {
-    struct str authorization, idempotency_key, if_match, content_type, origin, timing;
+    struct str authorization, idempotency_key, if_match, content_type, content_encoding, origin, timing;
     struct str accept, accept_encoding, if_none_match; /* lists: several lines are joined */
+    struct str traceparent, tracestate, request_id;    /* for the trace of tasks (core/task/trace.h) */
     const char *repeated; /* the name of a header that may be given once and is given twice; NULL: none */
 };
 
@@ -52,6 +53,7 @@ struct request {
     struct uuid other; /* {other} in the path */
     struct str name;   /* {name} in the path */
     struct request_head head;
+    struct str trace; /* what its new tasks keep of the caller (core/task/trace.h) */
     struct identity who;
     bool authenticated;         /* `who` was checked, or the route is public */
     int32_t certificate_tenant; /* an API key must be of this tenant, too; 0: the client has no mapped certificate */
@@ -172,6 +174,9 @@ route_handler request_replay_stored; /* the same as a step, after the writer rep
 
 /* Copies the answer into q's idempotency record and returns the record for an operation; NULL without a key. */
 const struct idempotency *request_record(struct request *q);
+
+/* For a request that changes nothing: stores the idempotency record, if there is one, and answers. May pass q on. */
+enum handled request_store_record(struct request *q);
 
 /* Whether the operation failed because its idempotency key already has a record. The answer is in that record then. */
 bool request_is_replay(const struct op *op);

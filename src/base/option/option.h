@@ -57,6 +57,9 @@ struct options {
     struct arena texts;          /* values from the file */
     const struct option *beside; /* rows of other commands that read the same file; their keys are skipped */
     size_t beside_count;
+    /* Told of each line of the file that is wrong. NULL: the first one ends the reading. */
+    void (*refused)(void *context, const struct error *e);
+    void *context;
 };
 
 void options_init(struct options *o, const struct option *rows, size_t count); /* also sets the presets */

@@ -262,11 +262,15 @@ enum err options_parse_file(struct options *o, const char *name, struct str text
     cleanup_with(option_file_free_lines) size_t *first_line = xcalloc(o->count, sizeof *first_line);
     struct option_file_reader r = { .o = o, .name = name, .section = S(""), .first_line = first_line, .e = e };
     struct str line;
+    enum err first = ERR_OK;
     while (str_cut(&text, '\n', &line)) {
         r.line++;
         enum err rc = option_file_read_line(&r, line);
-        if (rc)
+        if (rc && !o->refused)
             return rc;
+        if (rc)
+            o->refused(o->context, e);
+        first = first ? first : rc;
     }
-    return ERR_OK;
+    return first;
 }

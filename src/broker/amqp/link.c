@@ -80,6 +80,10 @@ static enum err rabbit_login_failed(const struct rabbit_link *l, amqp_rpc_reply_
         return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d: %.*s", host->name, host->port,
                          (int)close->reply_text.len, (const char *)close->reply_text.bytes);
     }
+    if (r.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && r.library_error == AMQP_STATUS_SSL_ERROR)
+        return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d ended TLS%s", host->name, host->port,
+                         l->url->cert ? "; perhaps it does not accept the client certificate (cert)"
+                                      : "; perhaps it asks for a client certificate (cert, key)");
     return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d refuses %s '%s' on vhost '%s'%s%s", host->name, host->port,
                      l->url->by_certificate ? "certificate" : "user",
                      l->url->by_certificate ? l->url->cert : l->url->user, l->url->vhost, *library ? ": " : "",
@@ -143,9 +147,10 @@ static enum err rabbit_connect_host(struct rabbit_link *l, amqp_connection_state
     amqp_set_handshake_timeout(state, &calling);
     amqp_set_rpc_timeout(state, &calling);
     int status = amqp_socket_open_noblock(s, host->name, host->port, &connecting);
-    if (status)
+    if (status) /* librabbitmq keeps the cause of a socket error to itself */
         return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d: %s", host->name, host->port,
-                         amqp_error_string2(status));
+                         status == AMQP_STATUS_SOCKET_ERROR ? "the connection is refused, or the host is not reachable"
+                                                            : amqp_error_string2(status));
     if (l->hooks->peer_allowed && !l->hooks->peer_allowed(l, amqp_get_sockfd(state)))
         return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d: address is not allowed", host->name, host->port);
     rabbit_set_write_timeout(state);

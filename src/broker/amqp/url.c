@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/duration.h"
+#include "platform/tls_client.h"
 
 static bool rabbit_url_has_scheme(struct str url)
 {
@@ -182,4 +183,18 @@ bool rabbit_url_separates_tenant(const struct rabbit_url *u, struct str tenant)
         if (str_eq(one, tenant))
             return true;
     return false;
+}
+
+enum err rabbit_url_open(struct str text, struct rabbit_url *ret, struct error *e)
+{
+    struct rabbit_url u;
+    if (rabbit_url_parse(text, &u, e))
+        return e->code;
+    struct tls_client_files files = { .cacert = u.cacert, .cert = u.cert, .key = u.key };
+    enum err rc = u.tls ? tls_client_check(&files, e) : ERR_OK;
+    if (rc)
+        rabbit_url_release(&u);
+    else
+        *ret = u;
+    return rc;
 }

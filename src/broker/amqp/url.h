@@ -33,6 +33,8 @@ struct rabbit_url {
 };
 
 enum err rabbit_url_parse(struct str text, struct rabbit_url *ret, struct error *e) must_use;
+/* The same, and checks that the files of an amqps:// address can be used. The error names cacert, cert or key. */
+enum err rabbit_url_open(struct str text, struct rabbit_url *ret, struct error *e) must_use;
 void rabbit_url_release(struct rabbit_url *u);
 
 /* Whether a tenant has queues of its own (parameter `tenants`). */

@@ -3,10 +3,11 @@
 #include "base/rfc3339.h"
 #include "cli/command/commands.h"
 #include "cli/filter.h"
+#include "cli/ids.h"
 #include "cli/rows.h"
 #include "cli/when.h"
 
-enum { COLUMNS = 7, PATH_BYTES = 2048 };
+enum { COLUMNS = 9, PATH_BYTES = 2048 };
 
 /* clang-format off */
 static const struct option options[] = {
@@ -14,7 +15,7 @@ static const struct option options[] = {
     { .flag = "until", .type = OPTION_TEXT, .value = "WHEN", .help = "only what was done before then" },
     { .flag = "by", .type = OPTION_TEXT, .value = "KEY_ID", .help = "only by this API key (the ten characters behind bf_), cert:NAME or system" },
     { .flag = "action", .type = OPTION_TEXT, .value = "ACTION", .help = "only this action; a * at the end stands for anything: 'DELETE *'" },
-    { .flag = "object", .type = OPTION_TEXT, .value = "ID|NAME", .help = "only what was done to this task, queue, key …" },
+    { .flag = "object", .type = OPTION_TEXT, .value = "ID|NAME", .help = "only what was done to this task, queue, key …; a task may be named by its name, too" },
     { .flag = "tenant", .type = OPTION_TEXT, .value = "TENANT", .help = "only of keys of this tenant; needs an admin key of 'default'" },
 };
 /* clang-format on */
@@ -31,7 +32,7 @@ static const char detail[] =
 
 static void audit_header(struct table *t)
 {
-    table_row(t, COLUMNS, "WHEN", "KEY", "ADDRESS", "ACTION", "OBJECT", "COUNT", "OUTCOME");
+    table_row(t, COLUMNS, "WHEN", "TENANT", "KEY", "ADDRESS", "ACTION", "OBJECT", "NAME", "COUNT", "OUTCOME");
 }
 
 static const char *audit_cell(struct rows *r, const json_t *row, const char *member)
@@ -47,8 +48,9 @@ static void audit_add_row(struct rows *r, const json_t *row)
     if (json_time_at(row, "at", &ms))
         when_utc(ms, when);
     snprintf(count, sizeof count, "%lld", (long long)json_i64_at(row, "count", 0));
-    table_row(&r->table, COLUMNS, when, audit_cell(r, row, "key"), audit_cell(r, row, "address"),
-              audit_cell(r, row, "action"), audit_cell(r, row, "object"), count, audit_cell(r, row, "outcome"));
+    table_row(&r->table, COLUMNS, when, audit_cell(r, row, "tenant"), audit_cell(r, row, "key"),
+              audit_cell(r, row, "address"), audit_cell(r, row, "action"), audit_cell(r, row, "object"),
+              audit_cell(r, row, "object_name"), count, audit_cell(r, row, "outcome"));
 }
 
 /* A time, or a duration before now. */
@@ -70,27 +72,59 @@ static enum err audit_add_time(struct cli *cli, const struct options *o, const c
     return ERR_OK;
 }
 
-static enum exit_code command_audit_run(struct cli *cli, const struct options *o)
+static enum err audit_add_filters(struct cli *cli, const struct options *o, struct buf *path, struct error *e)
 {
-    static const char *const texts[][2] = {
-        { "by", "key" }, { "action", "action" }, { "object", "object" }, { "tenant", "tenant" }
-    };
-    struct error e;
-    cleanup_with(client_freep) struct client *client = NULL;
-    cleanup_with(buf_release) struct buf path;
-    buf_init(&path, PATH_BYTES);
-    buf_text(&path, "/v1/audit");
-    if (audit_add_time(cli, o, "since", "from", &path, &e) || audit_add_time(cli, o, "until", "to", &path, &e))
-        return cli_fail(cli, "audit", &e, EXIT_USAGE);
+    static const char *const texts[][2] = { { "by", "key" }, { "action", "action" }, { "tenant", "tenant" } };
+    buf_text(path, "/v1/audit");
+    if (audit_add_time(cli, o, "since", "from", path, e) || audit_add_time(cli, o, "until", "to", path, e))
+        return e->code;
     for (size_t i = 0; i < array_count(texts); i++)
         if (option_given(o, texts[i][0]))
-            query_add(&path, texts[i][1], option_get(o, texts[i][0])->text);
-    enum exit_code code = client_open(cli, o, &client);
-    if (code)
-        return code;
+            query_add(path, texts[i][1], option_get(o, texts[i][0])->text);
+    return ERR_OK;
+}
+
+/* Rows name an object as its path does: a task by its id, a queue by its name. */
+static enum exit_code audit_print(struct cli *cli, const struct options *o, struct client *client, const char *filters,
+                                  struct str object, const char *none, size_t *ret_count)
+{
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, PATH_BYTES);
+    buf_text(&path, filters);
+    if (object.n)
+        query_add(&path, "object", object);
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "audit", .limit = pages_limit(o) };
-    struct rows r = { .header = audit_header, .add = audit_add_row, .keep = { 1, 2, 5 } };
-    return rows_print(cli, o, &p, &r, COLUMNS, "nothing was done");
+    struct rows r = { .header = audit_header, .add = audit_add_row, .keep = { 1, 3, 6 }, .tells_more = true };
+    enum exit_code code = rows_print(cli, o, &p, &r, COLUMNS, none);
+    *ret_count = r.count;
+    return code;
+}
+
+static enum exit_code command_audit_run(struct cli *cli, const struct options *o)
+{
+    struct error e;
+    struct uuid id;
+    struct ids found = { 0 };
+    size_t n = 0;
+    cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(buf_release) struct buf filters;
+    buf_init(&filters, PATH_BYTES);
+    if (audit_add_filters(cli, o, &filters, &e))
+        return cli_fail(cli, "audit", &e, EXIT_USAGE);
+    struct str object = option_get(o, "object")->text;
+    bool may_be_name = object.n && !uuid_parse(object, &id);
+    const char *none =
+        object.n || str_find(buf_str(&filters), '?', 0) < filters.n ? "no rows match" : "there are no rows";
+    enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE)
+        code = audit_print(cli, o, client, buf_cstr(&filters), object, may_be_name ? NULL : none, &n);
+    if (code || n || !may_be_name)
+        return code;
+    code = ids_resolve_word(client, object, "/v1/tasks", &found);
+    if (code == EXIT_DONE)
+        code = audit_print(cli, o, client, buf_cstr(&filters), str_from(found.v[0]), none, &n);
+    ids_release(&found);
+    return code;
 }
 
 const struct command command_audit = {

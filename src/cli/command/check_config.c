@@ -7,18 +7,49 @@
 
 enum { OUT_MAX = 64 * 1024 };
 
+struct config_check {
+    struct cli *cli;
+    const char *path;
+    size_t errors;
+};
+
+static void check_config_on_refused(void *context, const struct error *e)
+{
+    struct config_check *c = context;
+    c->errors++;
+    (void)cli_fail(c->cli, "check-config", e, EXIT_REFUSED);
+}
+
+static void check_config_add(struct config_check *c, const struct error *why)
+{
+    struct error e;
+    error_set(&e, ERR_INVALID, "%s: %s%s%s", c->path, why->field, why->field[0] ? " " : "", why->text);
+    check_config_on_refused(c, &e);
+}
+
 /* Reads the file once more, as one of the two commands does, and checks what that checks at its start. */
-static enum err check_config_as(const struct option *rows, size_t count, const char *path,
-                                enum err (*check)(const struct options *o, struct error *e), struct error *e)
+static void check_config_as(struct config_check *c, const struct option *rows, size_t count, value_check *const *checks)
 {
     cleanup_with(options_release) struct options o;
+    struct error e;
     options_init(&o, rows, count);
-    if (options_read_config_file(&o, path, e))
-        return e->code;
-    struct error why;
-    if (!check(&o, &why))
-        return ERR_OK;
-    return error_set(e, ERR_INVALID, "%s: %s%s%s", path, why.field, why.field[0] ? " " : "", why.text);
+    if (options_read_config_file(&o, c->path, &e)) {
+        check_config_on_refused(c, &e);
+        return;
+    }
+    for (; *checks; checks++)
+        if ((*checks)(&o, &e))
+            check_config_add(c, &e);
+}
+
+static void check_config_warn_together(const struct config_check *c)
+{
+    cleanup_with(options_release) struct options o;
+    struct error e;
+    options_init(&o, server_options, SERVER_OPTION_COUNT);
+    if (options_read_config_file(&o, c->path, &e) == ERR_OK && serve_check_together(&o, &e))
+        fprintf(c->cli->err, "belfry check-config: with this file alone, 'belfry serve' refuses it: %s: %s%s%s\n",
+                c->path, e.field, e.field[0] ? " " : "", e.text);
 }
 
 static enum exit_code command_check_config_run(struct cli *cli, const struct options *o)
@@ -32,13 +63,18 @@ static enum exit_code command_check_config_run(struct cli *cli, const struct opt
         error_set(&e, ERR_INVALID, "give exactly one file");
         return cli_fail(cli, "check-config", &e, EXIT_USAGE);
     }
-    const char *path = o->words[0].p;
-    if (options_read_config_file(&file, path, &e) ||
-        check_config_as(server_options, SERVER_OPTION_COUNT, path, serve_check_values, &e) ||
-        check_config_as(worker_options, WORKER_OPTION_COUNT, path, worker_check_values, &e))
+    struct config_check check = { .cli = cli, .path = o->words[0].p };
+    file.refused = check_config_on_refused;
+    file.context = &check;
+    if (options_read_config_file(&file, check.path, &e) && check.errors == 0) /* the file cannot be read */
         return cli_fail(cli, "check-config", &e, EXIT_REFUSED);
-    if (check_config_as(server_options, SERVER_OPTION_COUNT, path, serve_check_together, &e))
-        fprintf(cli->err, "belfry check-config: with this file alone, 'belfry serve' refuses it: %s\n", e.text);
+    if (check.errors == 0) {
+        check_config_as(&check, server_options, SERVER_OPTION_COUNT, serve_value_checks);
+        check_config_as(&check, worker_options, WORKER_OPTION_COUNT, worker_value_checks);
+    }
+    if (check.errors)
+        return EXIT_REFUSED;
+    check_config_warn_together(&check);
     size_t given = 0;
     for (size_t i = 0; i < file.count; i++)
         given += file.values[i].source == FROM_FILE;
@@ -62,7 +98,7 @@ const struct command command_check_config = {
     .words = "FILE",
     .summary = "check a configuration file",
     .detail =
-        "Prints each error with its line. Checks every value as 'belfry serve' and 'belfry worker' do at their start, and\n"
+        "Prints all errors, each with its line. Checks every value as 'belfry serve' and 'belfry worker' do at their start, and\n"
         "reads the files that values name. Starts nothing, and ignores the environment. If 'belfry serve' needs settings\n"
         "that are not in the file, such as --queue for --events, says so on stderr.\n"
         "\n"

@@ -44,8 +44,24 @@ static void serve_add_url(struct buf *out, const struct options *o, const char *
     buf_printf(out, "%s://" STR_FMT ":%u", option_given(o, "tls-cert") ? "https" : "http", STR_ARG(host), port);
 }
 
+/* Appends an option with a file that 'belfry tls init' makes beside the certificate of the server, if it is there. */
+static void serve_add_tls_file(struct buf *out, const struct options *o, const char *flag, const char *name)
+{
+    char path[PATH_MAX];
+    struct str cert = option_get(o, "tls-cert")->text;
+    size_t slash = cert.n;
+    while (slash > 0 && cert.p[slash - 1] != '/')
+        slash--;
+    snprintf(path, sizeof path, STR_FMT "%s", STR_ARG(str_sub(cert, 0, slash)), name);
+    cleanup_with(free_charp) char *whole = realpath(path, NULL);
+    if (!whole)
+        return;
+    buf_printf(out, " %s ", flag);
+    cli_add_shell_word(out, str_from(whole));
+}
+
 /* Appends example commands for another terminal: this program, with --server and --data-dir if they are not the
- * defaults. */
+ * defaults, and the files for TLS. */
 static void serve_add_examples(struct cli *cli, const struct options *o, unsigned port, struct buf *out)
 {
     static const char *const examples[] = {
@@ -60,6 +76,12 @@ static void serve_add_examples(struct cli *cli, const struct options *o, unsigne
     if (!str_eq(buf_str(&url), S("http://127.0.0.1:8080"))) {
         buf_text(&where, " --server ");
         cli_add_shell_word(&where, buf_str(&url));
+    }
+    if (option_given(o, "tls-cert"))
+        serve_add_tls_file(&where, o, "--ca", "ca.crt");
+    if (option_get(o, "tls-require-client")->number) {
+        serve_add_tls_file(&where, o, "--cert", "client.crt");
+        serve_add_tls_file(&where, o, "--cert-key", "client.key");
     }
     if (option_given(o, "data-dir")) {
         const char *given = option_get(o, "data-dir")->text.p;
@@ -159,10 +181,10 @@ static void serve_print_banner(struct cli *cli, const struct options *o, const s
         secret_url_show(buf_str(&fleet->events), &out);
     }
     buf_char(&out, '\n');
-    if (setup->loopback_if_alone)
+    if (setup->loopback_if_alone && server_has_one_tenant(a))
         buf_text(&out, "Tasks may call loopback addresses of this machine while 'default' is the only tenant "
                        "(http.allow_loopback).\n");
-    else if (setup->guard.allow_loopback)
+    else if (setup->guard.allow_loopback && !setup->loopback_if_alone)
         buf_text(&out, "Tasks may call loopback addresses of this machine (http.allow_loopback).\n");
     bool has_key = serve_add_admin_key(&out, dir, key, is_first);
     if (port && has_key)
@@ -371,28 +393,72 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
     return EXIT_DONE;
 }
 
-enum err serve_check_values(const struct options *o, struct error *e)
+/* ---- for check-config ---- */
+
+static enum err serve_check_brokers(const struct options *o, struct error *e)
 {
-    cleanup_with(serve_store_urls_release) struct serve_store_urls urls = { 0 };
-    cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
     cleanup_with(brokers_release) struct brokers brokers;
-    struct tls_settings tls;
+    return brokers_read(o, &brokers, e);
+}
+
+static enum err serve_check_guard(const struct options *o, struct error *e)
+{
     struct guard_settings allowed;
     struct guard_setup guard;
-    unsigned roles;
+    return guard_settings_read(o, &allowed, &guard, e);
+}
+
+static enum err serve_check_store(const struct options *o, struct error *e)
+{
+    cleanup_with(serve_store_urls_release) struct serve_store_urls urls = { 0 };
     buf_init(&urls.store, TEXT_MAX);
     buf_init(&urls.read, TEXT_MAX);
     buf_init(&urls.listen, TEXT_MAX);
-    if (brokers_read(o, &brokers, e) || guard_settings_read(o, &allowed, &guard, e) ||
-        store_url_read(o, "store", &urls.store, e) || store_url_read(o, "store-read", &urls.read, e) ||
-        store_url_read(o, "store-listen", &urls.listen, e) || fleet_urls_read(o, &fleet, e) ||
-        serve_parse_roles(o, true, &roles, e) || tls_settings_read(o, clock_wall_ms(clock_system()), &tls, e))
+    bool wrong = store_url_read(o, "store", &urls.store, e) || store_url_read(o, "store-read", &urls.read, e) ||
+                 store_url_read(o, "store-listen", &urls.listen, e);
+    return wrong ? e->code : ERR_OK;
+}
+
+static enum err serve_check_fleet_urls(const struct options *o, struct error *e)
+{
+    cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
+    return fleet_urls_read(o, &fleet, e);
+}
+
+static enum err serve_check_roles(const struct options *o, struct error *e)
+{
+    unsigned roles;
+    return serve_parse_roles(o, true, &roles, e);
+}
+
+static enum err serve_check_listen(const struct options *o, struct error *e)
+{
+    return options_check_listen(o, "listen", e);
+}
+
+static enum err serve_check_admin_listen(const struct options *o, struct error *e)
+{
+    return options_check_listen(o, "api.admin_listen", e);
+}
+
+/* An address that other machines can reach is refused as by serve, so that nobody learns of it at the start. */
+static enum err serve_check_tls(const struct options *o, struct error *e)
+{
+    struct error ignored;
+    struct tls_settings tls;
+    unsigned roles = 0;
+    bool is_address = !serve_check_listen(o, &ignored) && !serve_check_admin_listen(o, &ignored);
+    if (tls_settings_read(o, clock_wall_ms(clock_system()), &tls, e))
         return e->code;
-    return options_check_listen(o, "listen", e) || options_check_listen(o, "api.admin_listen", e) ||
-                   options_check_origins(o, e)
-               ? e->code
+    return is_address && !serve_parse_roles(o, true, &roles, &ignored) && roles & ROLE_API
+               ? tls_settings_check_listen(o, &tls, e)
                : ERR_OK;
 }
+
+value_check *const serve_value_checks[] = {
+    serve_check_brokers, serve_check_guard,  serve_check_store,        serve_check_fleet_urls, serve_check_roles,
+    serve_check_tls,     serve_check_listen, serve_check_admin_listen, options_check_origins,  NULL
+};
 
 enum err serve_check_together(const struct options *o, struct error *e)
 {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/json/jsonw.h"
 #include "cli/command/commands.h"
 #include "platform/certificate_make.h"
 #include "platform/directory.h"
@@ -122,8 +123,33 @@ static enum err tls_init_make(struct tls_init *t, struct error *e)
         rc = tls_init_issue(t, authority, false, e);
     if (rc == ERR_OK)
         rc = tls_init_issue(t, authority, true, e);
+    for (size_t i = CA_CERT; rc && !t->reuses_authority && i <= CA_KEY; i++)
+        (void)unlink(t->paths[i]); /* of no use without the others */
     certificate_free(authority);
     return rc;
+}
+
+static void tls_init_print_json(struct tls_init *t)
+{
+    static const char *const members[] = {
+        [CA_CERT] = "ca",     [CA_KEY] = "ca_key",           [SERVER_CERT] = "cert",
+        [SERVER_KEY] = "key", [CLIENT_CERT] = "client_cert", [CLIENT_KEY] = "client_key"
+    };
+    cleanup_with(buf_release) struct buf out;
+    struct jw w;
+    buf_init(&out, TEXT_MAX * 8);
+    jw_init(&w, &out);
+    jw_object(&w);
+    for (size_t i = 0; i < array_count(members); i++)
+        jw_kv_cstr(&w, members[i], t->paths[i]);
+    jw_key(&w, "hosts");
+    jw_array(&w);
+    for (size_t i = 0; i < t->host_count; i++)
+        jw_str(&w, str_from(strchr(t->names[i], ':') + 1));
+    jw_array_end(&w);
+    jw_object_end(&w);
+    buf_char(&out, '\n');
+    cli_print(t->cli, &out);
 }
 
 static void tls_init_print(struct tls_init *t)
@@ -164,6 +190,8 @@ static enum exit_code command_tls_run(struct cli *cli, const struct options *o)
         tls_init_add_hosts(t);
         if (tls_init_prepare(t, &e) || tls_init_make(t, &e))
             code = cli_fail(cli, "tls", &e, EXIT_REFUSED);
+        else if (option_get(o, "json")->number)
+            tls_init_print_json(t);
         else
             tls_init_print(t);
     }
@@ -175,7 +203,7 @@ static enum exit_code command_tls_run(struct cli *cli, const struct options *o)
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "host", .type = OPTION_LIST, .value = "NAME",
-      .help = "another name or address of the server; may be repeated" },
+      .help = "another name or address of the server" },
     { .flag = "days", .type = OPTION_INT, .value = "N", .preset = "365", .min = 1, .max = 3650,
       .help = "how long the certificates of server and client are valid" },
     { .flag = "force", .type = OPTION_FLAG, .help = "replace the certificates of server and client" },

@@ -39,6 +39,26 @@ static void top_write_head(struct top_screen *s, const json_t *status)
                (long long)json_i64_at(status, "due", 0));
 }
 
+/* What an operator has to mend. */
+static void top_write_warnings(struct top_screen *s, const json_t *status)
+{
+    struct str reload = json_text_at(status, "tls.reload_error");
+    size_t links = json_count_at(status, "tls.unverified_links");
+    if (json_is_true(json_at(status, "tls.plaintext")))
+        buf_text(&s->out, "Warning: the API speaks plain HTTP on an address that other machines can reach\n");
+    if (reload.n) {
+        buf_text(&s->out, "Warning: the certificate could not be read again: ");
+        table_plain_text(reload, SIZE_MAX, &s->out);
+        buf_char(&s->out, '\n');
+    }
+    for (size_t i = 0; i < links; i++) {
+        char path[48], name[CELL_TEXT];
+        snprintf(path, sizeof path, "tls.unverified_links[%zu]", i);
+        buf_printf(&s->out, "%s%s%s", i ? ", " : "Warning: certificates are not checked on the link to: ",
+                   table_cell(json_text_at(status, path), name), i + 1 == links ? "\n" : "");
+    }
+}
+
 static void top_write_counts(struct top_screen *s, const json_t *status)
 {
     static const char *const states[] = { "SCHEDULED", "BLOCKED", "PAUSED", "RUNNING", "FAILED" };
@@ -77,7 +97,9 @@ static enum exit_code top_write_list(struct top_screen *s, const char *title, co
 {
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
     cleanup_with(table_release) struct table t;
-    enum exit_code code = client_call(s->client, &(struct client_request){ .method = "GET", .path = path }, &a);
+    /* the operator's listener has no tasks */
+    struct client_request call = { .method = "GET", .path = path, .may_be_missing = true };
+    enum exit_code code = client_call(s->client, &call, &a);
     table_init(&t, COLUMNS);
     t.fit = cli_columns(s->cli);
     table_keep(&t, 0);
@@ -110,6 +132,7 @@ static enum exit_code top_draw(struct top_screen *s)
     snprintf(failed, sizeof failed, "/v1/dlq?limit=%d", FAILED);
     buf_reset(&s->out);
     top_write_head(s, a.doc.root);
+    top_write_warnings(s, a.doc.root);
     top_write_counts(s, a.doc.root);
     top_write_rates(s, a.doc.root);
     code = top_write_list(s, "Running", running, "started_at");

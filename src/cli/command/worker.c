@@ -112,20 +112,22 @@ static enum err worker_command_read_setup(const struct options *o, struct worker
     return ERR_OK;
 }
 
-enum err worker_check_values(const struct options *o, struct error *e)
+/* Brokers, addresses and URLs are checked as those of serve. */
+static enum err worker_command_check_filter(const struct options *o, struct error *e)
 {
-    cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
-    cleanup_with(brokers_release) struct brokers brokers;
     struct worker_process_setup setup = { 0 };
-    struct guard_settings allowed;
     struct worker_lists *lists = xnew(*lists);
-    enum err rc = brokers_read(o, &brokers, e) || guard_settings_read(o, &allowed, &setup.guard, e) ||
-                          fleet_urls_read(o, &fleet, e) || worker_command_read_filter(o, lists, &setup, e)
-                      ? e->code
-                      : options_check_listen(o, "listen", e);
+    enum err rc = worker_command_read_filter(o, lists, &setup, e);
     free(lists);
     return rc;
 }
+
+static enum err worker_command_check_listen(const struct options *o, struct error *e)
+{
+    return options_check_listen(o, "listen", e);
+}
+
+value_check *const worker_value_checks[] = { worker_command_check_filter, worker_command_check_listen, NULL };
 
 static void worker_command_print_banner(struct cli *cli, const struct worker_process *p, const struct fleet_urls *fleet)
 {

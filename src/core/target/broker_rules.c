@@ -110,7 +110,10 @@ enum err broker_rules_check(const struct broker_rules *rules, const struct messa
     const struct broker_rule *rule = broker_rules_find(rules, target);
     enum message_target_broker kind = rule ? rule->kind : target->kind;
     struct destination to = broker_rules_destination(kind, target, text);
-    if (rule && !broker_rules_lists_tenant(rule->tenants, tenant))
+    /* to other tenants than `default`, a broker that does not exist is one that is not open: its name is nothing for
+     * them. A node without brokers leaves it to the workers. */
+    bool is_hidden = !rule && rules->n && kind == MESSAGE_TARGET_NAMED && !str_eq(tenant, S("default"));
+    if (is_hidden || (rule && !broker_rules_lists_tenant(rule->tenants, tenant)))
         return error_field(e, "broker", "'" STR_FMT "' is not open to this tenant", STR_ARG(target->broker));
     if (broker_rules_is_own(rules, to.name))
         return error_field(e, "destination", "belongs to Belfry itself");

@@ -182,8 +182,9 @@ void job_write(struct jw *w, const struct job *j)
     jw_kv_str_or_null(w, "reason", j->reason);
     jw_kv_time(w, "created_at", j->created_ms);
     jw_kv_time_or_null(w, "finished_at", j->finished_ms);
-    jw_kv_i64(w, "total", j->total);
-    jw_kv_bool(w, "total_exact", j->total_exact);
+    int64_t seen = j->done + j->failed; /* more than the count: the count was cut short, or tasks came later */
+    jw_kv_i64(w, "total", max_of(j->total, seen));
+    jw_kv_bool(w, "total_exact", j->total_exact && (seen <= j->total || j->finished_ms));
     jw_kv_i64(w, "done", j->done);
     jw_kv_i64(w, "failed", j->failed);
     job_write_failures(w, j);

@@ -167,6 +167,7 @@ struct task {
     struct str target_config; /* JSON text as received; empty: {} */
     struct str payload;       /* JSON text as received; empty: none */
     struct str extra;         /* JSON object text of fields that affect no decision (metadata …); empty: none */
+    struct str trace;         /* whose call made it (core/task/trace.h); empty: not known */
 
     struct schedule schedule; /* RECURRING only, like the next five */
     int64_t cursor_ms;        /* the next occurrence to spawn */

@@ -428,7 +428,7 @@ enum err events_amqp_open(struct str url, struct events **ret, struct error *e)
                                            events_amqp_reset,   events_amqp_barrier, events_amqp_barrier_passed,
                                            events_amqp_depth,   events_amqp_free };
     struct rabbit_url parsed;
-    if (rabbit_url_parse(url, &parsed, e))
+    if (rabbit_url_open(url, &parsed, e))
         return e->code;
     struct events_amqp *ev = xnew(*ev);
     ev->base.ops = &ops;

@@ -21,7 +21,7 @@ enum audit_outcome {
 
 struct audit {
     struct uuid id;
-    int32_t tenant; /* of the actor */
+    int32_t tenant; /* of the actor; of an act on an API key: of that key */
     struct uuid strand;
     int64_t seq;
     int64_t at_ms;

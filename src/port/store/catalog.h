@@ -9,20 +9,23 @@ struct api_key {
     struct str id; /* the public part */
     int32_t tenant;
     uint8_t hash[32];
-    struct str name, scopes;        /* scopes: words separated by blanks */
-    int64_t created_ms, expires_ms; /* 0: never */
+    struct str name, scopes; /* scopes: words separated by blanks */
+    int64_t created_ms;
+    int64_t expires_ms; /* 0: never; negative: it was revoked at -expires_ms */
 };
 
 /* OP_KEY_PUT - stores or removes an API key.
  *
  *  1. The record of the idempotency key is checked first.
  *  2. It replaces a key of the same id.
- *  3. With `remove`, the key of that id and tenant is deleted: ERR_NOT_FOUND if there is none.
+ *  3. With `remove`, the key of that id and tenant is revoked, at now_ms: ERR_NOT_FOUND if there is none, or if it was
+ *     revoked before. It stays, so that who sends it is told apart from who guesses; no list of keys has it.
  *  4. The store does not judge expiry: the reader of a key does. */
 struct op_key_put {
     struct op op;
     const struct api_key *key;
     bool remove;
+    int64_t now_ms;                        /* with `remove` */
     const struct idempotency *idempotency; /* NULL: none */
 };
 

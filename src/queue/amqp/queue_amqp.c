@@ -297,7 +297,7 @@ struct queue *queue_amqp_twin(struct queue *q)
 enum err queue_amqp_open(struct str url, const struct queue_names *names, struct queue **ret, struct error *e)
 {
     struct rabbit_url parsed;
-    if (rabbit_url_parse(url, &parsed, e))
+    if (rabbit_url_open(url, &parsed, e))
         return e->code;
     struct queue_hub *hub = xnew(*hub);
     hub->url = parsed;

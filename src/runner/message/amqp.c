@@ -161,7 +161,7 @@ enum err message_sender_amqp_new(struct str url, struct peer_check *check, struc
     struct message_sender_amqp *s = xnew(*s);
     s->base.ops = &message_amqp_ops;
     s->check = check;
-    enum err rc = rabbit_url_parse(url, &s->url, e);
+    enum err rc = rabbit_url_open(url, &s->url, e);
     if (rc) {
         free(s);
         return rc;

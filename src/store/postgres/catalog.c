@@ -139,7 +139,9 @@ static const struct pg_statement key_put = {
                "name = excluded.name, scopes = excluded.scopes, created_ms = excluded.created_ms, "
                "expires_ms = excluded.expires_ms"
 };
-static const struct pg_statement key_remove = { "key_remove", "DELETE FROM api_keys WHERE id = $1 AND tenant_id = $2" };
+static const struct pg_statement key_remove = {
+    "key_remove", "UPDATE api_keys SET expires_ms = -$3::bigint WHERE id = $1 AND tenant_id = $2 AND expires_ms >= 0"
+};
 
 enum err postgres_key_put(struct store_postgres *s, struct op *base)
 {
@@ -152,6 +154,7 @@ enum err postgres_key_put(struct store_postgres *s, struct op *base)
     if (op->remove) {
         pg_add_text(&s->params, op->key->id);
         pg_add_i32(&s->params, op->key->tenant);
+        pg_add_i64(&s->params, op->now_ms);
     } else {
         pg_add_rows(&s->params, &table_api_keys, (const void *const[]){ op->key }, NULL, 1);
     }

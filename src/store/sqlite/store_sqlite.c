@@ -76,7 +76,7 @@ static const char *const writer_sql[] = {
         "place FROM tasks WHERE id = ?",
     [ST_TASK_BY_RID] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_HANDED_BY_RID] = "SELECT rid" TASK_COLUMNS_SHORT(SQL_NAME) ", " HANDED_CONFIG(
-        "") ", NULL, NULL, needs, aside, recalled, awaited_ms, late_by, links, run_id, place, queue" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
+        "") ", NULL, NULL, needs, aside, recalled, awaited_ms, late_by, links, run_id, place, queue, trace" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_TASK_REPLACE] = "REPLACE INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (?" TASK_COLUMNS(SQL_MARK) ")",
     [ST_TASK_DELETE] = "DELETE FROM tasks WHERE rid = ?",
     /* claims */
@@ -295,7 +295,7 @@ static const char *const writer_sql[] = {
                   "VALUES (?" IDEMPOTENCY_COLUMNS(SQL_MARK) ") ON CONFLICT (key, tenant_id) DO NOTHING",
     [ST_IDEMPOTENCY_DELETE] = "DELETE FROM idempotency WHERE rowid = ?",
     [ST_KEY_PUT] = "REPLACE INTO api_keys (rowid" API_KEY_COLUMNS(SQL_NAME) ") VALUES (?" API_KEY_COLUMNS(SQL_MARK) ")",
-    [ST_KEY_REMOVE] = "DELETE FROM api_keys WHERE id = ?1 AND tenant_id = ?2",
+    [ST_KEY_REMOVE] = "UPDATE api_keys SET expires_ms = -?3 WHERE id = ?1 AND tenant_id = ?2 AND expires_ms >= 0",
     [ST_LEASE] = "INSERT INTO leases (name, holder, until_ms) VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE "
                  "SET holder = ?2, until_ms = ?3 WHERE until_ms <= ?4 OR holder = ?2",
     [ST_DEDUPE_TAKE] = "INSERT INTO dedupe (tenant_id, key, task_id, until_ms) VALUES (?1, ?2, ?3, ?4) "

@@ -500,6 +500,7 @@ enum err sqlite_key_put(struct store_sqlite *s, struct op *base)
     }
     (void)bind_str(st, 1, op->key->id);
     sqlite3_bind_int(st, 2, op->key->tenant);
+    sqlite3_bind_int64(st, 3, op->now_ms);
     if (conn_run(&s->conn, st, &base->error))
         return base->error.code;
     return sqlite3_changes(s->conn.db) > 0 ? ERR_OK : error_set(&base->error, ERR_NOT_FOUND, "there is no such key");

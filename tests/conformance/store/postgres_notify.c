@@ -359,7 +359,7 @@ static void a_key_that_is_taken_away_is_heeded_too(void **state)
     struct op_key_put put = { .op.kind = OP_KEY_PUT, .key = &key };
     apply(w->here, &put.op);
     must_hear(&w->ear, heard_catalog, NULL);
-    put = (struct op_key_put){ .op.kind = OP_KEY_PUT, .key = &key, .remove = true };
+    put = (struct op_key_put){ .op.kind = OP_KEY_PUT, .key = &key, .remove = true, .now_ms = 1 };
     apply(w->here, &put.op);
     store_barrier_wait(w->here, &waiter.barrier);
     must_hear(&w->ear, heard_catalog, &n);

@@ -45,7 +45,7 @@ void model_make_key_put(struct model *m, union any_op *op)
                            .name = one_of(m, names, array_count(names)),
                            .scopes = S("read"),
                            .created_ms = m->now_ms };
-    op->key_put = (struct op_key_put){ .op.kind = OP_KEY_PUT, .key = k, .remove = chance(m, 30) };
+    op->key_put = (struct op_key_put){ .op.kind = OP_KEY_PUT, .key = k, .remove = chance(m, 30), .now_ms = m->now_ms };
 }
 
 /* Mostly the version that is there. */

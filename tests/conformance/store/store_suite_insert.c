@@ -16,6 +16,7 @@ static struct task full_task(struct world *w)
     t.retry = (struct retry_policy){ 10, BACKOFF_FIXED, 11, 12, JITTER_NONE, S("[{\"on\":[\"503\"]}]") };
     t.target = TARGET_HTTP;
     t.target_config = S("{\"url\":\"http://127.0.0.1/\"}");
+    t.trace = S("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 req-7 vendor=a");
     t.payload = S("{\"a\":\"\xc3\xa4\\u0000\"}");
     t.extra = S("{\"metadata\":{}}");
     t.schedule = (struct schedule){ S("0 8 * * *"),
@@ -284,11 +285,12 @@ static void an_unknown_key_is_not_found(void **state)
     assert_int_equal(reader_key(w->reader, S("bf_11"), &w->arena, &read, NULL), ERR_NOT_FOUND);
 }
 
-static void a_removed_key_is_gone(void **state)
+static void a_removed_key_is_revoked_and_not_listed(void **state)
 {
     struct world *w = *state;
     struct api_key k = { S("bf_1"), TENANT, "hash", S("laptop"), S("read"), NOW, 0 }, read;
-    struct op_key_put op = { .op.kind = OP_KEY_PUT, .key = &k, .remove = true };
+    struct op_key_put op = { .op.kind = OP_KEY_PUT, .key = &k, .remove = true, .now_ms = NOW + 7 };
+    struct key_list list;
     assert_int_equal(world_apply(w, &op.op), ERR_NOT_FOUND);
     assert_int_equal(put_key(w, &k), ERR_OK);
     k.tenant = OTHER_TENANT;
@@ -296,7 +298,11 @@ static void a_removed_key_is_gone(void **state)
     k.tenant = TENANT;
     assert_int_equal(reader_key(w->reader, S("bf_1"), &w->arena, &read, NULL), ERR_OK);
     assert_int_equal(world_apply(w, &op.op), ERR_OK);
-    assert_int_equal(reader_key(w->reader, S("bf_1"), &w->arena, &read, NULL), ERR_NOT_FOUND);
+    assert_int_equal(reader_key(w->reader, S("bf_1"), &w->arena, &read, NULL), ERR_OK);
+    assert_int_equal(read.expires_ms, -(NOW + 7));
+    assert_memory_equal(read.hash, k.hash, 32);
+    assert_int_equal(reader_keys(w->reader, TENANT, &w->arena, &list, NULL), ERR_OK);
+    assert_int_equal(list.n, 0);
     assert_int_equal(world_apply(w, &op.op), ERR_NOT_FOUND);
 }
 
@@ -406,7 +412,7 @@ static const struct CMUnitTest tests[] = {
     store_test(tenants_may_use_the_same_idempotency_key),
     store_test(a_key_comes_back_and_is_replaced_by_one_of_its_id),
     store_test(an_unknown_key_is_not_found),
-    store_test(a_removed_key_is_gone),
+    store_test(a_removed_key_is_revoked_and_not_listed),
     store_test(keys_of_a_tenant_are_listed_by_id),
     store_test(no_more_than_a_page_of_keys_is_listed),
     store_test(a_lease_has_one_holder_until_it_expires),

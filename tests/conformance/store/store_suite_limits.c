@@ -274,6 +274,7 @@ static void a_key_is_put_and_removed_with_its_record(void **state)
     assert_ok(reader_key(w->reader, key.id, &w->arena, &found, &e), &e);
     assert_str(found.name, "n");
     put.remove = true;
+    put.now_ms = NOW + 1;
     assert_int_equal(world_apply(w, &put.op), ERR_CONFLICT);
     assert_ok(reader_key(w->reader, key.id, &w->arena, &found, &e), &e);
     record.key[0]++;
@@ -281,7 +282,8 @@ static void a_key_is_put_and_removed_with_its_record(void **state)
     assert_int_equal(world_apply(w, &put.op), ERR_NOT_FOUND);
     key.tenant = TENANT;
     assert_int_equal(world_apply(w, &put.op), ERR_OK); /* one that failed left no record */
-    assert_int_equal(reader_key(w->reader, key.id, &w->arena, &found, &e), ERR_NOT_FOUND);
+    assert_ok(reader_key(w->reader, key.id, &w->arena, &found, &e), &e);
+    assert_int_equal(found.expires_ms, -(NOW + 1));
 }
 
 static const struct CMUnitTest tests[] = {

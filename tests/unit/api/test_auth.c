@@ -141,8 +141,8 @@ static void the_store_is_asked_once_and_again_when_it_was_long_ago(void **state)
     assert_int_equal(asked(a, r, old, &who), AUTH_OK);
     assert_true(identity_may(&who, SCOPE_METRICS_READ));
     c.us = 2000 * 1000;
-    assert_int_equal(checked(a, old, &who), AUTH_REFUSED);
-    assert_int_equal(asked(a, r, old, &who), AUTH_REFUSED);
+    assert_int_equal(checked(a, old, &who), AUTH_EXPIRED);
+    assert_int_equal(asked(a, r, old, &who), AUTH_EXPIRED);
     c.us = (1000 + AUTH_CACHE_MS) * 1000;
     who = (struct identity){ 0 };
     assert_int_equal(checked(a, key, &who), AUTH_STALE);

@@ -47,7 +47,8 @@ static void tenants_and_destinations_are_checked(void **state)
         { "open", "list:belfry:x", "", "acme", "destination" },
         { "open", "stream:{belfry}:events", "", "acme", "destination" },
         { "open", "belfry:events", "", "acme", "destination" },
-        { "unknown", "x", "", "acme", NULL }, /* said elsewhere */
+        { "unknown", "x", "", "acme", "broker" }, /* as if it were not open */
+        { "unknown", "x", "", "default", NULL },  /* said elsewhere */
         { "redis://8.8.8.8", "belfry:events", "", "acme", "destination" },
         { "redis://8.8.8.8", "x", "", "acme", NULL },
     };
