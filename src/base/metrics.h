@@ -18,6 +18,8 @@
     X(TASKS_EXPIRED, COUNTER, "belfry_tasks_expired_total", "Tasks dropped because they were too late to be useful")   \
     X(TASKS_HELD, COUNTER, "belfry_tasks_held_total", "Times a task was delayed because a circuit breaker was open")   \
     X(TASKS_ASIDE, COUNTER, "belfry_tasks_aside_total", "Times a task was put aside because its host was busy")        \
+    X(TASKS_WITHOUT_KEY, COUNTER, "belfry_tasks_without_key_total",                                                    \
+      "Times a task was put back because this process lacks the key of its secrets")                                   \
     X(TASKS_RECOVERED, COUNTER, "belfry_tasks_recovered_total", "Claims released after the process holding them died") \
     X(RESULTS_STALE, COUNTER, "belfry_results_stale_total", "Results refused because their fence was old")             \
     X(PURGED, COUNTER, "belfry_forgotten_total", "Records purged after their retention period")                        \
@@ -34,7 +36,7 @@
     X(HTTP_CONNECTIONS, GAUGE, "belfry_http_connections", "Open connections to the API")                               \
     X(HTTP_BODY_BYTES, GAUGE, "belfry_http_body_bytes", "Bytes of large request bodies that are in memory")            \
     X(HTTP_ANSWER_BYTES, GAUGE, "belfry_http_answer_bytes", "Bytes of large answers that are not sent yet")            \
-    X(QUEUE_DEPTH, GAUGE, "belfry_queue_depth", "Due tasks waiting for a worker")                                      \
+    X(QUEUE_WAITING, GAUGE, "belfry_queue_waiting", "Claimed tasks in the queue, waiting for a worker")                \
     X(TASKS_PARKED, GAUGE, "belfry_tasks_parked", "Taken tasks that wait because their host is busy")                  \
     X(TASKS_RUNNING, GAUGE, "belfry_tasks_running", "Attempts under way")                                              \
     X(WORKER_SLOTS, GAUGE, "belfry_worker_slots", "Attempts that may be under way at once")                            \

@@ -10,6 +10,7 @@ static void node_describe(void *context, struct jw *w)
     for (int i = 0; i <= CLASS_HIGH; i++)
         oldest_ms = min_of(oldest_ms, s.oldest_due_ms[i]);
     jw_kv_i64(w, "running", (int64_t)worker_running(n->worker));
+    jw_kv_i64(w, "waiting", (int64_t)(s.ready + node_queued(n)));
     jw_kv_i64(w, "slots", (int64_t)n->setup.slots);
     jw_kv_i64(w, "lag_ms", oldest_ms == INT64_MAX ? 0 : max_of(n->now.wall_ms - oldest_ms, (int64_t)0));
     jw_kv_i64(w, "skew_us", membership_skew_us(n->membership));

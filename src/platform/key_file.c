@@ -2,8 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -79,24 +82,146 @@ enum err key_file_make(const char *path, struct error *e)
     return rc;
 }
 
-enum err key_file_add(const char *path, struct error *e)
+/* ---- changes ---- */
+
+/* Changes of one file come one after the other: who changes it has locked its directory. The file itself is replaced,
+ * so a lock on it would not do. */
+static enum err key_file_lock(const char *path, int *ret_fd, struct error *e)
 {
-    char old[FILE_MAX], line[SECRETS_LINE + 1], text[FILE_MAX + sizeof head + SECRETS_LINE];
-    struct secrets s;
-    size_t n;
-    if (key_file_read(path, old, &n, e))
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", path);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX) == 0) {
+        *ret_fd = fd;
+        return ERR_OK;
+    }
+    if (fd >= 0)
+        close(fd);
+    return key_file_error("lock the directory of key file", path, e);
+}
+
+struct key_file_edit {
+    const char *path;
+    struct secrets keys;
+    char old[FILE_MAX];
+    struct buf text; /* the new contents, behind the comment at the top */
+};
+
+/* The lines below our comment, without those of this id; empty: all. */
+static void key_file_copy_lines(struct key_file_edit *k, struct str id)
+{
+    struct str rest = str_from(k->old), line;
+    if (str_starts(rest, str_from(head)))
+        rest = str_sub(rest, strlen(head), rest.n);
+    while (rest.n && str_cut(&rest, '\n', &line)) {
+        if (id.n && str_starts(line, id))
+            continue;
+        buf_add(&k->text, line);
+        buf_char(&k->text, '\n');
+    }
+}
+
+static enum err key_file_check_room(const struct key_file_edit *k, struct error *e)
+{
+    return k->keys.n < SECRETS_KEYS_MAX
+               ? ERR_OK
+               : error_set(e, ERR_LIMIT, "key file '%s' has %d keys, which is the most: remove the oldest", k->path,
+                           SECRETS_KEYS_MAX);
+}
+
+static enum err key_file_edit_rotate(struct key_file_edit *k, struct str id, struct error *e)
+{
+    char line[SECRETS_LINE + 1];
+    (void)id;
+    if (key_file_check_room(k, e))
         return e->code;
-    if (secrets_parse((struct str){ old, n }, &s, e))
-        return error_wrap(e, "key file '%s'", path);
-    if (s.n == SECRETS_KEYS_MAX)
-        return error_set(e, ERR_LIMIT, "key file '%s' has %d keys, which is the most: remove the oldest", path,
-                         SECRETS_KEYS_MAX);
     secrets_new_line(line);
-    size_t skip = n >= strlen(head) && memcmp(old, head, strlen(head)) == 0 ? strlen(head) : 0;
-    int size = snprintf(text, sizeof text, "%s%s%.*s", head, line, (int)(n - skip), old + skip);
-    enum err rc = key_file_write(path, (struct str){ text, (size_t)size }, true, e);
-    explicit_bzero(&s, sizeof s);
-    explicit_bzero(old, sizeof old);
-    explicit_bzero(text, sizeof text);
+    buf_text(&k->text, line);
+    key_file_copy_lines(k, S(""));
+    explicit_bzero(line, sizeof line);
+    return ERR_OK;
+}
+
+static enum err key_file_edit_add(struct key_file_edit *k, struct str id, struct error *e)
+{
+    char line[SECRETS_LINE + 1];
+    (void)id;
+    if (key_file_check_room(k, e))
+        return e->code;
+    secrets_new_line(line);
+    key_file_copy_lines(k, S(""));
+    buf_text(&k->text, line);
+    explicit_bzero(line, sizeof line);
+    return ERR_OK;
+}
+
+static enum err key_file_edit_use(struct key_file_edit *k, struct str id, struct error *e)
+{
+    struct str rest = str_from(k->old), line;
+    for (size_t i = 0; i < k->keys.n; i++) {
+        if (!str_eq(str_from(k->keys.keys[i].id), id))
+            continue;
+        while (str_cut(&rest, '\n', &line) && !str_starts(line, id))
+            ;
+        buf_add(&k->text, line);
+        buf_char(&k->text, '\n');
+        key_file_copy_lines(k, id);
+        return ERR_OK;
+    }
+    return error_set(e, ERR_NOT_FOUND, "key file '%s' has no key '" STR_FMT "'", k->path, STR_ARG(id));
+}
+
+static enum err key_file_edit_forget(struct key_file_edit *k, struct str id, struct error *e)
+{
+    if (!secrets_is_id(id))
+        return error_set(e, ERR_INVALID, "'" STR_FMT "' is not the id of a key: 8 letters or digits", STR_ARG(id));
+    if (k->keys.n == 1 && str_eq(str_from(k->keys.keys[0].id), id))
+        return error_set(e, ERR_CONFLICT, "key file '%s' has no other key: rotate first", k->path);
+    key_file_copy_lines(k, id);
+    buf_printf(&k->text, STR_FMT " lost\n", STR_ARG(id));
+    return ERR_OK;
+}
+
+static enum err key_file_edit_locked(struct key_file_edit *k, enum key_file_change change, struct str id,
+                                     struct error *e)
+{
+    static enum err (*const edits[])(struct key_file_edit *, struct str, struct error *) = {
+        [KEY_FILE_ROTATE] = key_file_edit_rotate,
+        [KEY_FILE_ADD] = key_file_edit_add,
+        [KEY_FILE_USE] = key_file_edit_use,
+        [KEY_FILE_FORGET] = key_file_edit_forget,
+    };
+    size_t n;
+    struct secrets check;
+    if (key_file_read(k->path, k->old, &n, e))
+        return e->code;
+    k->old[n] = '\0';
+    if (secrets_parse((struct str){ k->old, n }, &k->keys, e))
+        return error_wrap(e, "key file '%s'", k->path);
+    buf_text(&k->text, head);
+    if (edits[change](k, id, e))
+        return e->code;
+    if (k->text.full || secrets_parse(buf_str(&k->text), &check, e))
+        return error_set(e, ERR_LIMIT, "key file '%s' would become too long: remove the oldest keys", k->path);
+    explicit_bzero(&check, sizeof check);
+    return key_file_write(k->path, buf_str(&k->text), true, e);
+}
+
+enum err key_file_change(const char *path, enum key_file_change change, struct str id, struct error *e)
+{
+    struct key_file_edit *k = xnew(*k);
+    int lock = -1;
+    k->path = path;
+    buf_init(&k->text, FILE_MAX - 1);
+    enum err rc = key_file_lock(path, &lock, e);
+    if (!rc)
+        rc = key_file_edit_locked(k, change, id, e);
+    if (lock >= 0)
+        close(lock);
+    if (k->text.p)
+        explicit_bzero(k->text.p, k->text.n);
+    buf_release(&k->text);
+    explicit_bzero(k, sizeof *k);
+    free(k);
     return rc;
 }

@@ -6,7 +6,8 @@
  *  - runner_abort ends an attempt that was started and is not done: done is called with OUTCOME_CANCELLED, possibly at
  *    once. If the outcome was known already, that outcome is reported instead.
  *  - A runner never reports OUTCOME_LOST or OUTCOME_RETURNED, and keeps to task->timeout_ms. OUTCOME_HELD with a
- *    positive retry_after_ms: the task's tenant has all connections that it may have, and nothing was tried.
+ *    positive retry_after_ms: nothing was tried, because the task's tenant has all connections that it may have, or
+ *    because this process lacks the key of a secret (lacks_key).
  *  - outcome.sent is true unless it is certain that no byte reached the target.
  *  - A run beyond host_calls_max waits in the runner, for as long as it takes. A caller that has better use for its
  *    slots counts its runs by host and keeps to the limit. */

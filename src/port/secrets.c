@@ -10,18 +10,37 @@ enum { FIELD_MAX = 256, INFO_MAX = 4 + 16 + FIELD_MAX, KEY_TEXT = 43 };
 
 /* ---- the key file ---- */
 
-static bool secrets_read_line(struct str line, struct secrets_key *ret)
+bool secrets_is_id(struct str id)
 {
-    struct str id;
-    bool cut = str_cut(&line, ' ', &id);
-    struct str text = str_trim(line);
-    if (!cut || id.n != SECRETS_ID || text.n != KEY_TEXT)
-        return false;
-    memcpy(ret->id, id.p, SECRETS_ID);
-    for (size_t i = 0; i < SECRETS_ID; i++)
+    for (size_t i = 0; i < id.n; i++)
         if (!is_digit(id.p[i]) && !is_alpha(id.p[i]))
             return false;
-    return base64_read_exact(text, ret->key) == sizeof ret->key;
+    return id.n == SECRETS_ID;
+}
+
+static enum err secrets_too_many(struct error *e)
+{
+    return error_set(e, ERR_INVALID, "has more than %d keys", SECRETS_KEYS_MAX);
+}
+
+static enum err secrets_read_line(struct secrets *s, struct str line, size_t number, struct error *e)
+{
+    struct str id;
+    bool good = str_cut(&line, ' ', &id) && secrets_is_id(id);
+    struct str text = str_trim(line);
+    if (good && str_eq(text, S("lost"))) {
+        if (s->lost_count == SECRETS_KEYS_MAX)
+            return secrets_too_many(e);
+        memcpy(s->lost[s->lost_count++], id.p, SECRETS_ID);
+        return ERR_OK;
+    }
+    if (s->n == SECRETS_KEYS_MAX)
+        return secrets_too_many(e);
+    struct secrets_key *k = &s->keys[s->n++];
+    if (!good || text.n != KEY_TEXT || base64_read_exact(text, k->key) != sizeof k->key)
+        return error_set(e, ERR_INVALID, "line %zu is no key: 8 letters or digits, a blank and 43 letters", number);
+    memcpy(k->id, id.p, SECRETS_ID);
+    return ERR_OK;
 }
 
 enum err secrets_parse(struct str text, struct secrets *ret, struct error *e)
@@ -32,10 +51,8 @@ enum err secrets_parse(struct str text, struct secrets *ret, struct error *e)
         line = str_trim(line);
         if (!line.n || line.p[0] == '#')
             continue;
-        if (s.n == SECRETS_KEYS_MAX)
-            return error_set(e, ERR_INVALID, "has more than %d keys", SECRETS_KEYS_MAX);
-        if (!secrets_read_line(line, &s.keys[s.n++]))
-            return error_set(e, ERR_INVALID, "line %zu is no key: 8 letters or digits, a blank and 43 letters", number);
+        if (secrets_read_line(&s, line, number, e))
+            return e->code;
     }
     if (s.n == 0)
         return error_set(e, ERR_INVALID, "has no key");
@@ -62,11 +79,73 @@ void secrets_new_line(char out[SECRETS_LINE + 1])
     explicit_bzero(key_text, sizeof key_text);
 }
 
-void secrets_fingerprint(const struct secrets *s, size_t i, uint8_t out[SECRETS_PRINT])
+/* ---- what a store knows of the keys ---- */
+
+struct key_print secrets_print(const struct secrets *s, size_t i)
 {
+    struct key_print k;
     uint8_t mac[SHA256_SIZE];
     crypto_hmac_sha256((struct str){ (const char *)s->keys[i].key, SEAL_KEY_SIZE }, S("belfry key file"), mac);
-    memcpy(out, mac, SECRETS_PRINT);
+    memcpy(k.id, s->keys[i].id, sizeof k.id);
+    memcpy(k.print, mac, sizeof k.print);
+    return k;
+}
+
+bool secrets_is_lost(const struct secrets *s, struct str id)
+{
+    for (size_t i = 0; s && i < s->lost_count; i++)
+        if (str_eq(str_from(s->lost[i]), id))
+            return true;
+    return false;
+}
+
+size_t secrets_find_print(const struct secrets *s, const uint8_t print[SECRETS_PRINT])
+{
+    size_t i = 0;
+    for (; i < s->n; i++) {
+        struct key_print own = secrets_print(s, i);
+        if (crypto_equal(own.print, print, SECRETS_PRINT))
+            break;
+    }
+    return i;
+}
+
+const struct key_print *secrets_lack(const struct secrets *s, const struct key_prints *known)
+{
+    for (size_t k = 0; k < known->n; k++) {
+        const struct key_print *p = &known->v[k];
+        size_t i = secrets_find_print(s, p->print);
+        bool has = i < s->n && strcmp(s->keys[i].id, p->id) == 0;
+        if (!has && !secrets_is_lost(s, str_from(p->id)))
+            return p;
+    }
+    return NULL;
+}
+
+const struct key_print *key_prints_find(const struct key_prints *known, struct str id)
+{
+    for (size_t i = 0; i < known->n; i++)
+        if (str_eq(str_from(known->v[i].id), id))
+            return &known->v[i];
+    return NULL;
+}
+
+bool key_prints_add(struct key_prints *known, struct str name, struct str value)
+{
+    struct str id = str_sub(name, strlen("key:"), name.n);
+    if (value.n != SECRETS_PRINT)
+        return false;
+    if (str_eq(name, S("key_print"))) {
+        memcpy(known->current, value.p, SECRETS_PRINT);
+        known->has_current = true;
+        return true;
+    }
+    if (!str_starts(name, S("key:")) || !secrets_is_id(id) || known->n == KEY_PRINTS_MAX)
+        return false;
+    struct key_print *k = &known->v[known->n++];
+    memcpy(k->id, id.p, SECRETS_ID);
+    memcpy(k->print, value.p, SECRETS_PRINT);
+    return true;
 }
 
 /* ---- sealing ---- */
@@ -139,11 +218,11 @@ enum err secret_open(const struct secrets *s, const struct secret_place *at, str
     if (!secret_is_sealed(sealed) || !str_cut(&rest, ':', &id))
         return error_set(e, ERR_CORRUPT, "is not a ciphertext");
     const struct secrets_key *k = secrets_find(s, id);
+    if (!k && secrets_is_lost(s, id))
+        return error_set(e, ERR_CORRUPT, "needs key '" STR_FMT "', which is lost: give the value again", STR_ARG(id));
     if (!k)
-        return error_set(
-            e, ERR_NOT_FOUND,
-            "needs key '%.*s', which secrets.key_file of this process lacks: give it the file of the others",
-            (int)min_of(id.n, (size_t)SECRETS_ID), id.p);
+        return error_set(e, ERR_NOT_FOUND, "needs key '%.*s', which secrets.key_file lacks here",
+                         (int)min_of(id.n, (size_t)SECRETS_ID), id.p);
     return secret_open_with(k, at, rest, a, ret, e);
 }
 
@@ -174,8 +253,11 @@ enum err secret_headers_open(const struct secrets *s, const struct task *t, stru
         struct error why;
         char field[sizeof why.field];
         snprintf(field, sizeof field, "headers.%.40s", h->name.p);
-        if (secret_open(s, &at, h->value, a, &h->value, &why))
-            return error_field(e, field, "%s", why.text);
+        enum err rc = secret_open(s, &at, h->value, a, &h->value, &why);
+        if (!rc)
+            continue;
+        (void)error_field(e, field, "%s", why.text);
+        return e->code = rc == ERR_NOT_FOUND ? ERR_UNAVAILABLE : e->code;
     }
     return ERR_OK;
 }

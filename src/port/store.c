@@ -22,13 +22,16 @@ bool task_needs_calendar(const struct task *t)
     return t->kind == TASK_RECURRING && t->schedule.calendar.n && !t->deleted && !task_is_final(t->state);
 }
 
-bool put_cancels(const struct task *recurring, int64_t due_ms)
+bool put_cancels(const struct op_put *op, int64_t due_ms)
 {
-    return task_is_final(recurring->state) && due_ms <= recurring->updated_ms;
+    bool has_ended = task_is_final(op->task->state) && due_ms <= op->task->updated_ms;
+    return has_ended || due_ms < op->withdraw_from_ms;
 }
 
 struct str put_cancel_reason(const struct task *recurring)
 {
+    if (!task_is_final(recurring->state) && !recurring->deleted)
+        return S("its schedule was edited");
     return recurring->state == TASK_CANCELLED ? S("its schedule was cancelled") : S("its schedule has ended");
 }
 
@@ -253,6 +256,13 @@ enum err reader_executions(struct reader *r, const struct execution_filter *f, s
     return r->ops->executions(r, f, a, ret, e);
 }
 
+enum err reader_history(struct reader *r, const struct history_filter *f, struct arena *a, struct history_page *ret,
+                        struct error *e)
+{
+    assert(f->tenant > 0 && f->limit > 0 && f->limit <= LIST_MAX && f->to_us > 0);
+    return r->ops->history(r, f, a, ret, e);
+}
+
 enum err reader_idempotency(struct reader *r, int32_t tenant, const uint8_t key[32], struct arena *a,
                             struct idempotency *ret, struct error *e)
 {
@@ -375,6 +385,11 @@ enum err reader_queue_due(struct reader *r, int32_t tenant, struct str queue, in
     return r->ops->queue_due(r, tenant, queue, now_ms, ret, e);
 }
 
+enum err reader_backlog(struct reader *r, int64_t now_ms, struct arena *a, struct backlog_rows *ret, struct error *e)
+{
+    return r->ops->backlog(r, now_ms, a, ret, e);
+}
+
 enum err reader_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e)
 {
     enum err rc = r->ops->usage(r, tenant, ret, e);
@@ -489,9 +504,9 @@ enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struc
     return r->ops->breakers(r, f, a, ret, e);
 }
 
-enum err reader_sealed(struct reader *r, bool *ret, struct error *e)
+enum err reader_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e)
 {
-    return r->ops->sealed(r, ret, e);
+    return r->ops->sealed(r, key_id, ret, e);
 }
 
 enum err reader_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,

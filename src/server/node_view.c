@@ -21,7 +21,7 @@ struct shown_node {
     struct uuid id;
     struct short_text name, version, state;
     bool alive, leader, runs_workflows;
-    int64_t joined_ms, dead_ms, partitions, running, slots, lag_ms, skew_us, error_us;
+    int64_t joined_ms, dead_ms, partitions, running, waiting, slots, lag_ms, skew_us, error_us;
 };
 
 struct shown_nodes {
@@ -135,6 +135,7 @@ static void node_view_read_doc(struct str text, struct shown_node *n)
     n->runs_workflows = node_view_can(doc.root, "workflows");
     n->partitions = json_i64_at(doc.root, "partitions", 0);
     n->running = json_i64_at(doc.root, "running", 0);
+    n->waiting = json_i64_at(doc.root, "waiting", 0);
     n->slots = json_i64_at(doc.root, "slots", 0);
     n->lag_ms = json_i64_at(doc.root, "lag_ms", 0);
     n->skew_us = json_i64_at(doc.root, "skew_us", 0);
@@ -178,6 +179,7 @@ static void node_view_set_own_figures(struct shown_node *n, const struct node_st
     n->leader = s->leader;
     n->partitions = (int64_t)s->partitions;
     n->running = (int64_t)s->running;
+    n->waiting = (int64_t)(s->scheduler.ready + s->queued);
     n->skew_us = s->skew_us;
     n->error_us = s->error_us;
     int64_t oldest_ms = INT64_MAX;
@@ -219,6 +221,17 @@ bool node_view_all_run_workflows(struct node_view *v)
         all = all && (!v->nodes->v[i].alive || v->nodes->v[i].runs_workflows);
     pthread_mutex_unlock(&v->lock);
     return all;
+}
+
+int64_t node_view_waiting(struct node_view *v)
+{
+    pthread_mutex_lock(&v->lock);
+    int64_t waiting = (int64_t)(v->status.scheduler.ready + v->status.queued);
+    for (size_t i = 0; i < v->nodes->n; i++)
+        if (v->nodes->v[i].alive && !uuid_eq(v->nodes->v[i].id, v->status.id))
+            waiting += v->nodes->v[i].waiting;
+    pthread_mutex_unlock(&v->lock);
+    return waiting;
 }
 
 void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w)

@@ -14,6 +14,8 @@ struct node_status node_view_status(struct node_view *v);
 void node_view_breakers(struct node_view *v, struct jw *w); /* a JSON array of breakers that are not closed */
 /* A JSON array of all nodes of the store: this node as of now, the others as of their last heartbeats. */
 void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w);
+/* Due tasks that nodes have claimed and not started: this node's as of now, the others' as of their heartbeats. */
+int64_t node_view_waiting(struct node_view *v);
 /* Whether every node that lives can run workflows. A node of an older version cannot. */
 bool node_view_all_run_workflows(struct node_view *v);
 /* Lines of /metrics that are not in the metrics table: oldest wait of each priority class, clock, leader,

@@ -180,7 +180,33 @@ static void server_write_metrics(void *context, struct buf *out)
 {
     struct server *a = context;
     node_view_metrics(a->view, clock_wall_ms(a->setup.clock), out);
+    backlog_print(a->backlog, out);
     server_write_tls_metrics(a, out);
+}
+
+/* ---- the backlog of all nodes ---- */
+
+static bool server_counts_backlog(void *context)
+{
+    struct server *a = context;
+    return !store_is_shared(a->store) || node_view_status(a->view).leader;
+}
+
+static int64_t server_waiting(void *context)
+{
+    struct server *a = context;
+    return a->fleet.enabled ? (int64_t)metric_level(a->metrics, METRIC_QUEUE_WAITING) : node_view_waiting(a->view);
+}
+
+static enum err server_start_backlog(struct server *a, struct error *e)
+{
+    return backlog_new(&(struct backlog_setup){ .store = a->store,
+                                                .catalog = a->catalog,
+                                                .clock = a->setup.clock,
+                                                .is_mine = server_counts_backlog,
+                                                .waiting = server_waiting,
+                                                .context = a },
+                       &a->backlog, e);
 }
 
 static bool server_is_ready(void *context, struct error *e)
@@ -444,7 +470,10 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
     server_start_handles(a);
     a->stop_call = (struct call){ .fn = server_on_stop_call, .context = a };
     server_warn_identities(a);
-    return server_load_lanes(a, e) || server_start_api(a, e) || server_start_store_watch(a, e) ? e->code : ERR_OK;
+    return server_load_lanes(a, e) || server_start_backlog(a, e) || server_start_api(a, e) ||
+                   server_start_store_watch(a, e)
+               ? e->code
+               : ERR_OK;
 }
 
 enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TEXT], struct server **ret,
@@ -482,6 +511,7 @@ void server_free(struct server *a)
         return;
     server_stop_store_watch(a);
     api_server_free(a->http);
+    backlog_free(a->backlog);
     if (a->loop)
         server_close_handles(a);
     server_close_tls(a);

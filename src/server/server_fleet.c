@@ -73,7 +73,7 @@ void server_update_queue_state(struct server *a)
     f->state = state;
     f->state_known = true;
     pthread_mutex_unlock(&f->lock);
-    metric_set(a->metrics, METRIC_QUEUE_DEPTH, (double)max_of(state.waiting, (int64_t)0));
+    metric_set(a->metrics, METRIC_QUEUE_WAITING, (double)max_of(state.waiting, (int64_t)0));
 }
 
 static void server_fleet_on_timer(uv_timer_t *timer)

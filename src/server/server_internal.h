@@ -12,6 +12,7 @@
 
 #include "base/thread_owner.h"
 #include "platform/writer_split.h"
+#include "server/backlog.h"
 #include "server/catalog_watcher.h"
 #include "server/fleet_watch.h"
 #include "server/node_view.h"
@@ -135,6 +136,7 @@ struct server {
     struct server_inbox inbox;
     struct store_watch watch;
     struct catalog_watcher *watcher;
+    struct backlog *backlog;
     struct node_view *view;
 };
 
@@ -146,6 +148,7 @@ enum err server_load_lanes(struct server *a, struct error *e) must_use;
 enum err server_open_store(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e) must_use;
 struct writer *server_open_writer(struct server *a); /* starts the batchers; after server_open_store */
 void server_close_store(struct server *a);           /* after the batchers have ended */
+enum err server_open_keys(struct server *a, struct error *e) must_use; /* server_keys.c; once the store is open */
 
 /* ---- notifications to the loop (server_inbox.c) ---- */
 

@@ -8,7 +8,6 @@
 #include "api/server/auth.h"
 #include "base/log.h"
 #include "platform/directory.h"
-#include "platform/key_file.h"
 #include "platform/last_fire.h"
 #include "port/crypto.h"
 #include "server/server_internal.h"
@@ -43,91 +42,6 @@ static enum err server_load_pepper(struct server *a, struct error *e)
         return error_set(e, ERR_CORRUPT, "'%s' is damaged: restore it from a backup; without it no API key works",
                          path);
     return ERR_OK;
-}
-
-/* ---- the key file ---- */
-
-/* Whether the store has secrets that are encrypted: then a missing file must not be replaced by a new one. */
-static enum err server_has_sealed(struct server *a, bool *ret, struct error *e)
-{
-    struct reader *r = NULL;
-    enum err rc = store_reader(a->store, &r, e);
-    if (!rc)
-        rc = reader_sealed(r, ret, e);
-    reader_free(r);
-    return rc;
-}
-
-static enum err server_miss_key_file(const char *path, bool cluster, struct error *e)
-{
-    return error_set(
-        e, ERR_CONFLICT, "the key file '%s' is missing, and the store has secrets that are encrypted with it: %s", path,
-        cluster ? "every node needs the same file; copy it from another node, or secrets.key from the data "
-                  "directory that 'belfry copy' read, and name it in secrets.key_file"
-                : "put it back (a backup has it only with --with-keys)");
-}
-
-/* One node: the first start makes the file. */
-static enum err server_load_keys(struct server *a, const char *path, struct error *e)
-{
-    bool sealed = false;
-    enum err rc = key_file_load(path, &a->secrets, e);
-    if (rc != ERR_NOT_FOUND)
-        return rc;
-    if (server_has_sealed(a, &sealed, e))
-        return e->code;
-    if (sealed)
-        return server_miss_key_file(path, a->setup.store_url != NULL, e);
-    return key_file_make(path, e) ? e->code : key_file_load(path, &a->secrets, e);
-}
-
-/* One of the keys must be that of the other nodes. */
-static enum err server_check_print(struct server *a, const char *path, const uint8_t print[SECRETS_PRINT],
-                                   struct error *e)
-{
-    uint8_t own[SECRETS_PRINT];
-    for (size_t i = 0; i < a->secrets.n; i++) {
-        secrets_fingerprint(&a->secrets, i, own);
-        if (crypto_equal(own, print, sizeof own))
-            return ERR_OK;
-    }
-    return error_set(
-        e, ERR_CONFLICT,
-        "the key file '%s' has other keys than the other nodes of this database: every node needs the same "
-        "file; copy it from another node",
-        path);
-}
-
-/* Nodes of one database share no directory, so the file is never made in silence: a cluster encrypts if it is told a
- * file, or has one where a single node had it. */
-static enum err server_join_keys(struct server *a, const char *path, struct error *e)
-{
-    const struct server_setup *setup = &a->setup;
-    uint8_t own[SECRETS_PRINT], print[SECRETS_PRINT];
-    bool found = false;
-    if (store_postgres_key_print(setup->store_url, setup->clock, NULL, print, sizeof print, &found, e))
-        return e->code;
-    enum err rc = key_file_load(path, &a->secrets, e);
-    if (rc == ERR_NOT_FOUND && found)
-        return server_miss_key_file(path, true, e);
-    if (rc == ERR_NOT_FOUND && !setup->key_file)
-        return ERR_OK;
-    if (rc == ERR_NOT_FOUND)
-        rc = server_load_keys(a, path, e);
-    if (rc)
-        return rc;
-    secrets_fingerprint(&a->secrets, 0, own);
-    if (store_postgres_key_print(setup->store_url, setup->clock, own, print, sizeof print, &found, e))
-        return e->code;
-    return server_check_print(a, path, print, e);
-}
-
-static enum err server_open_keys(struct server *a, struct error *e)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/" KEY_FILE_NAME, a->setup.data_dir);
-    const char *file = a->setup.key_file ? a->setup.key_file : path;
-    return a->setup.store_url ? server_join_keys(a, file, e) : server_load_keys(a, file, e);
 }
 
 static struct str server_pepper(struct server *a)

@@ -190,8 +190,8 @@ static bool worker_process_is_ready(void *context, struct error *e)
 
 /* What concerns running. Outcomes are counted where they are settled, by the control nodes. */
 static const enum metric worker_process_metrics[] = {
-    METRIC_TASKS_HELD,   METRIC_TASKS_ASIDE,   METRIC_EXECUTION_DELAY, METRIC_EXECUTION_TIME, METRIC_QUEUE_DEPTH,
-    METRIC_TASKS_PARKED, METRIC_TASKS_RUNNING, METRIC_WORKER_SLOTS,    METRIC_UTILIZATION,
+    METRIC_TASKS_HELD,   METRIC_TASKS_ASIDE,   METRIC_EXECUTION_DELAY, METRIC_EXECUTION_TIME, METRIC_QUEUE_WAITING,
+    METRIC_TASKS_PARKED, METRIC_TASKS_RUNNING, METRIC_WORKER_SLOTS,    METRIC_UTILIZATION,    METRIC_TASKS_WITHOUT_KEY,
 };
 
 static void worker_process_print_metrics(void *context, struct buf *out)

@@ -267,7 +267,7 @@ static enum err definition_make_row(const struct definition_body *b, const struc
 {
     struct error own = { 0 };
     struct task t;
-    struct task_context c = { .tenant = run->tenant, .now_ms = now_ms, .only_times = only_times };
+    struct task_context c = { .tenant = run->tenant, .now_ms = now_ms, .only_times = only_times, .trace = run->trace };
     enum err rc = definition_make(b, &c, a, &t, &own);
     if (rc == ERR_OK) {
         definition_finish_row(b, run, place, &t);

@@ -24,6 +24,7 @@ struct run_facts {
     int32_t tenant;
     struct str queue;
     int priority;
+    struct str trace;
 };
 
 /* The rows of a run: ONE_TIME, SCHEDULED, without edges, with run, place and derived id. due_ms is now_ms plus the

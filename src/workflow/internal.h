@@ -80,6 +80,8 @@ enum err run_progress_read(struct run_view *v, struct run_progress *ret, struct 
 
 /* ---- plans ---- */
 
+#define MAP_HAS_FAILED "cancelled: too many items of its map have failed"
+
 void plan_end(struct plan *p, const struct outcome *o);
 int64_t plan_started_us(const struct plan *p); /* when the task was opened or began to wait, or now */
 /* FAILED for good: the workflow itself is wrong. The error's field is put before its text. */

@@ -71,6 +71,7 @@ static void open_add_deadline(const struct run_view *v, const struct plan *p, st
     int64_t place = place_of_deadline(), at_ms = v->row.deadline_ms;
     row->task = (struct task){ .id = place_id(v->task.id, place),
                                .tenant = v->task.tenant,
+                               .trace = v->task.trace,
                                .kind = TASK_ONE_TIME,
                                .state = TASK_SCHEDULED,
                                .run = v->task.id,
@@ -285,6 +286,9 @@ enum err open_item_rows(struct run_view *v, uint32_t step, struct str items, siz
     facts = run_view_facts(v);
     if (definition_item_task(v->dag, step, &facts, p->now_ms, v->a, &first, e))
         return e->code;
+    /* The plan of an item looks whether its map has failed meanwhile, which nobody sees of a NOOP. With a compensation,
+     * its item is kept with it. */
+    bool plans = first.target != TARGET_WORKFLOW && (first.target != TARGET_NOOP || v->dag->steps[step].has_compensate);
     for (size_t i = 0; i < n && json_next(&cursor, &name, &value); i++) {
         if (done && done[i])
             continue;
@@ -292,8 +296,7 @@ enum err open_item_rows(struct run_view *v, uint32_t step, struct str items, siz
         row->task = first;
         definition_move_task(&row->task, place_of_item(step, (int64_t)i));
         row->task.created_ms = p->task->created_ms; /* OP_OPEN 4: all items of one opening have the same */
-        if (v->dag->steps[step].has_compensate && first.target != TARGET_WORKFLOW)
-            row->task.links |= TASK_PLANNED; /* so that its item is kept with it */
+        row->task.links |= plans ? TASK_PLANNED : 0;
         if (row->task.links & TASK_PLANNED || first.target == TARGET_WORKFLOW)
             row->task.payload = value; /* what /item names */
         row->task.links |= TASK_HAS_CHILDREN;

@@ -47,7 +47,7 @@ static enum err plan_open(struct run_view *v, struct plan *p, struct error *e)
 {
     bool may_open;
     if (v->outer && v->outer->row.stop != RUN_GOES_ON) {
-        plan_cancel(p, S("cancelled: its run was stopped"));
+        plan_cancel(p, run_stop_reason(v->outer->row.stop));
         return ERR_OK;
     }
     if (run_may_open(v, &may_open, e))
@@ -63,12 +63,14 @@ static enum err plan_open(struct run_view *v, struct plan *p, struct error *e)
 
 /* ---- waiting on ---- */
 
-/* Steps that a user started or skipped by hand did not wait for their parents: the run waits for those. */
+/* Steps that a user started or skipped by hand did not wait for their parents: the run waits for those. The join may be
+ * that of compensations, and expect more of them, or of an opening that a stop cut off, and expect steps that have no
+ * row: then it begins anew. */
 static void plan_wait(struct run_view *v, const struct run_progress *g, struct plan *p)
 {
     open_begin(v, p);
     p->open.despite_stop = true;
-    p->open.first = p->open.again = g->has_undo; /* the join may be that of compensations, and expect more of them */
+    p->open.first = p->open.again = g->has_undo || g->missing;
     p->open.also = g->open;
     p->open.also_count = g->open_count;
 }
@@ -79,6 +81,12 @@ static void plan_stop(struct plan *p, struct uuid run, enum run_stop stop, struc
     p->stop.run = run;
     p->stop.stop = stop;
     p->stop.why = why;
+}
+
+/* For the steps of a run within one that was stopped. */
+static struct str run_stop_reason_within(enum run_stop s)
+{
+    return s == RUN_AT_DEADLINE ? run_stop_reason(s) : S("cancelled: the run around it was stopped");
 }
 
 /* The runs within this one that are open and were not stopped yet. */
@@ -108,7 +116,7 @@ static enum err plan_stopped(struct run_view *v, const struct run_progress *g, s
     struct uuid *inner;
     size_t n;
     if (g->waiting) {
-        plan_stop(p, v->task.id, v->row.stop, S("cancelled: its run was stopped"));
+        plan_stop(p, v->task.id, v->row.stop, run_stop_reason(v->row.stop));
         return ERR_OK;
     }
     if (run_find_inner(v, g, &inner, &n, e))
@@ -117,7 +125,7 @@ static enum err plan_stopped(struct run_view *v, const struct run_progress *g, s
         plan_wait(v, g, p);
         return ERR_OK;
     }
-    plan_stop(p, inner[0], v->row.stop, S("cancelled: the run around it was stopped"));
+    plan_stop(p, inner[0], v->row.stop, run_stop_reason_within(v->row.stop));
     p->stop.others = inner + 1;
     p->stop.other_count = n - 1;
     return ERR_OK;
@@ -299,11 +307,11 @@ static bool plan_stopped_around(struct run_view *v, const struct run_progress *g
     if (!is_stopped || g->has_undo)
         return false;
     if (g->waiting || (!g->again && (g->missing || g->open_count)))
-        plan_stop(p, v->task.id, v->outer->row.stop, S("cancelled: the run around it was stopped"));
+        plan_stop(p, v->task.id, v->outer->row.stop, run_stop_reason_within(v->outer->row.stop));
     else if (g->open_count)
         plan_wait(v, g, p);
     else if (g->again)
-        plan_cancel(p, S("cancelled: its run was stopped"));
+        plan_cancel(p, run_stop_reason(v->outer->row.stop));
     else
         return false;
     return true;

@@ -31,7 +31,9 @@ static enum err plan_call(struct step_view *x, struct plan *p, struct error *e)
     p->kind = PLAN_CALL;
     p->target_config = target.config;
     p->payload = target.payload;
-    p->keeps = p->task->target == TARGET_WORKER || (part == STEP_ITSELF && x->s->keeps_input);
+    /* A step that a user starts does not wait for those that it refers to. */
+    bool is_early = part == STEP_ITSELF && (x->s->keeps_input || p->task->links & TASK_BY_HAND);
+    p->keeps = p->task->target == TARGET_WORKER || is_early;
     return ERR_OK;
 }
 
@@ -81,7 +83,7 @@ static void plan_map_stop(struct step_view *x, const struct tasks *rows, struct 
         p->kind = PLAN_STOP;
         p->stop.run = x->v->task.id;
         p->stop.stop = RUN_GOES_ON;
-        p->stop.why = S("cancelled: too many items of its map have failed");
+        p->stop.why = S(MAP_HAS_FAILED);
         p->stop.has_range = true;
         p->stop.from = place_of_item(place_step(p->task->place), 0);
         p->stop.to = place_of_item(place_step(p->task->place), DAG_ITEMS_MAX);
@@ -283,7 +285,7 @@ static enum err plan_deadline(struct run_view *v, struct plan *p, struct error *
     p->kind = PLAN_STOP;
     p->stop.run = v->task.id;
     p->stop.stop = RUN_AT_DEADLINE;
-    p->stop.why = S("cancelled: its run was not over at its deadline");
+    p->stop.why = run_stop_reason(RUN_AT_DEADLINE);
     return ERR_OK;
 }
 
@@ -339,7 +341,7 @@ enum err plan_step(struct run_view *v, struct plan *p, struct error *e)
     if (place_kind(t->place) == PLACE_KIND_DEADLINE)
         return plan_deadline(v, p, e);
     if (v->row.stop != RUN_GOES_ON && place_kind(t->place) != PLACE_KIND_UNDO) {
-        plan_cancel(p, S("cancelled: its run was stopped"));
+        plan_cancel(p, run_stop_reason(v->row.stop));
         return ERR_OK;
     }
     struct step_view x = { .v = v, .s = &v->dag->steps[place_step(t->place)], .run = { v, t } };

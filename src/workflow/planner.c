@@ -58,6 +58,35 @@ static bool plan_is_run(const struct run_view *outer, const struct task *t)
     return s->is_workflow && (!s->map.is_set || place_item(t->place) >= 0);
 }
 
+/* An item whose map has failed does not start any more. The map cancels what waits, too, but in pages. */
+static enum err plan_item_of_failed(struct run_view *outer, struct plan *p, bool *ret, struct error *e)
+{
+    const struct task *t = p->task;
+    struct task map;
+    bool waits = place_kind(t->place) == PLACE_KIND_STEP && place_item(t->place) >= 0 &&
+                 !(t->links & (TASK_OPENED | TASK_BY_HAND));
+    *ret = false;
+    if (!waits)
+        return ERR_OK;
+    struct uuid id = place_id(t->run, place_of_step(place_step(t->place)));
+    if (reader_get(outer->c->reader, t->tenant, id, &p->arena, &map, e))
+        return e->code;
+    *ret = map.links & TASK_BROKEN;
+    if (*ret)
+        plan_cancel(p, S(MAP_HAS_FAILED));
+    return ERR_OK;
+}
+
+static enum err plan_task(struct run_view *outer, struct run_view *own, bool is_run, struct plan *p, struct error *e)
+{
+    bool is_over = false;
+    if (!uuid_is_nil(p->task->run) && plan_item_of_failed(outer, p, &is_over, e))
+        return e->code;
+    if (is_over)
+        return ERR_OK;
+    return is_run ? plan_run(own, p, e) : plan_step(outer, p, e);
+}
+
 void workflow_plan(const struct planner_context *c, struct plan *p)
 {
     const struct task *t = p->task;
@@ -74,7 +103,7 @@ void workflow_plan(const struct planner_context *c, struct plan *p)
     if (!rc && is_run)
         rc = run_view_set_task(&own, t, e);
     if (!rc)
-        rc = is_run ? plan_run(&own, p, e) : plan_step(&outer, p, e);
+        rc = plan_task(&outer, &own, is_run, p, e);
     /* The workflow is wrong, so the task fails. Other errors come from the store: the plan is made again. */
     if (rc == ERR_INVALID || rc == ERR_LIMIT || rc == ERR_NOT_FOUND || rc == ERR_CORRUPT) {
         plan_fail(p, e);

@@ -82,9 +82,11 @@ void run_view_release(struct run_view *v)
 
 struct run_facts run_view_facts(const struct run_view *v)
 {
-    return (struct run_facts){
-        .id = v->task.id, .tenant = v->task.tenant, .queue = v->task.queue, .priority = v->task.priority
-    };
+    return (struct run_facts){ .id = v->task.id,
+                               .tenant = v->task.tenant,
+                               .queue = v->task.queue,
+                               .priority = v->task.priority,
+                               .trace = v->task.trace };
 }
 
 /* ---- its config ---- */

@@ -151,33 +151,34 @@ def runs_on(item):
 BROKERS = {"amqp": "rabbitmq", "rabbitmq": "rabbitmq", "kafka": "kafka"}
 
 
-def broker_of(nodeid):
-    """The slow-starting broker that a test needs, by its name. None in ./test long, where every worker needs them all."""
+def bound_to(nodeid):
+    """What binds a test to one worker, by its name: the slow-starting broker that it needs, which then only that worker starts. In
+    ./test long, where every worker needs all brokers, fault campaigns: each has several nodes, and six at once would leave none of them
+    the time to answer before it is taken for dead."""
     if os.environ.get("BELFRY_TEST_LONG"):
-        return None
+        return ("fleet faults" if "fleet" in nodeid else "faults") if "/faults/" in nodeid else None
     return next((broker for word, broker in BROKERS.items() if word in nodeid), None)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """A worker gets the next test when it has done one. Tests that need a broker all go to one worker, first, so that only that worker
-    starts the broker."""
+    """A worker gets the next test when it has done one. Tests that are bound to one worker all go to it, first."""
     if config.getoption("topology") in FLEETS:
         return None
     from xdist.scheduler import LoadScopeScheduling
 
-    class OneWorkerForABroker(LoadScopeScheduling):
+    class OneWorkerForSome(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return broker_of(nodeid) or nodeid
+            return bound_to(nodeid) or nodeid
 
-    return OneWorkerForABroker(config, log)
+    return OneWorkerForSome(config, log)
 
 
 def spread(items):
     """Tests that are bound to one worker come first. Other long tests are spread among the short ones, and none is last, when the other
     workers have nothing left to do."""
-    bound = [item for item in items if broker_of(item.nodeid)]
-    items = [item for item in items if not broker_of(item.nodeid)]
+    bound = [item for item in items if bound_to(item.nodeid)]
+    items = [item for item in items if not bound_to(item.nodeid)]
     slow = [item for item in items if item.path.parent.name == "faults" or runs_on(item) != "standalone"]
     quick = [item for item in items if item not in set(slow)]
     step = max(1, len(quick) * 9 // 10 // max(1, len(slow)))

@@ -13,7 +13,7 @@ import uuid
 import pytest
 
 import openapi
-from server import at, now_ms, to_ms, until
+from server import Reply, at, now_ms, to_ms, until
 
 NOBODY = str(uuid.UUID(int=0x0190_0000_0000_7000_8000_000000000001))
 ONE_TASK = ["cancel", "pause", "resume", "run-now", "retry", "force-complete"]
@@ -29,7 +29,7 @@ WRITES += [("POST", f"/v1/breakers/{NOBODY}/close"), ("POST", f"/v1/tasks/{NOBOD
            ("DELETE", f"/v1/tasks/{NOBODY}/dependencies/{NOBODY}")]
 READS += [*RESOURCES, *(f"{r}/nobody" for r in RESOURCES if r != "/v1/api-keys")]
 WRITES += [("POST", "/v1/tenants"), ("POST", "/v1/api-keys"), *((m, f"{r}/nobody") for r, methods in RESOURCES.items() for m in methods.split())]
-READS += [f"/v1/tasks/{NOBODY}/upcoming", f"/v1/tasks/{NOBODY}/explain", "/v1/upcoming", f"/v1/dlq/{NOBODY}", "/v1/jobs", f"/v1/jobs/{NOBODY}"]
+READS += [f"/v1/tasks/{NOBODY}/upcoming", f"/v1/tasks/{NOBODY}/explain", "/v1/executions", "/v1/upcoming", f"/v1/dlq/{NOBODY}", "/v1/jobs", f"/v1/jobs/{NOBODY}"]
 WRITES += [("POST", "/v1/tasks/bulk"), ("POST", "/v1/dlq/retry"), ("POST", f"/v1/dlq/{NOBODY}/retry"), ("POST", f"/v1/dlq/{NOBODY}/archive"),
            ("POST", f"/v1/jobs/{NOBODY}/cancel"), ("POST", "/v1/preview")]
 READS += ["/v1/workers", f"/v1/workers/{NOBODY}"]
@@ -109,7 +109,7 @@ def test_metrics_are_what_prometheus_expects(client, receiver):
     for line in ("belfry_tasks_scheduled_total 1", "belfry_tasks_executed_total 1", "belfry_tasks_failed_total 0",
                  "belfry_execution_delay_seconds_count 1"):
         assert f"\n{line}\n" in text
-    for name in ("belfry_queue_depth", "belfry_worker_utilization"):
+    for name in ("belfry_queue_depth", "belfry_queue_depth_age_seconds", "belfry_worker_utilization"):
         assert f"\n{name} " in text
     if not shutil.which("promtool"):
         pytest.skip("promtool is missing: the metrics were not judged")
@@ -480,10 +480,51 @@ def test_filters_and_bad_queries(client, far):
     assert (count("name=alpha*"), count("name=alpha"), count("name=alpha%20one"), count("queue=a"), count("task_type=x.y")) == (2, 0, 1, 1, 1)
     assert (count("type=ONE_TIME"), count("type=RECURRING"), count("status=SCHEDULED"), count("status=PENDING,PAUSED")) == (2, 1, 3, 3)
     assert count(f"type=ONE_TIME&due_before={at(now_ms() + 1.5 * 86400_000)}") == 1 and count(f"type=ONE_TIME&due_after={at(now_ms() + 1.5 * 86400_000)}") == 1
+    assert count(f"created_before={at(now_ms() - 60_000)}") == 0 and count(f"created_after={at(now_ms() - 60_000)}") == 3
     assert count("name=%27%3B%20DROP%20TABLE%20tasks%3B--") == 0 and count("") == 3
     for query in ("limit=0", "limit=1001", "limit=x", "cursor=x", "page=0", "page=1&cursor=" + NOBODY, "status=WELL", "type=DAILY", "due_before=x",
                   "nonsense=1", "limit=1&limit=2", "name=%ff", "name=%zz", "page=99999999"):
         assert_problem(client.get(f"/v1/tasks?{query}"), 400)
+
+
+@pytest.mark.cluster
+def test_a_brief_list_shows_what_a_screen_needs(client, far):
+    made = client.create(**{**far, "name": "big", "payload": {"text": "x" * 10_000}, "metadata": {"team": "a"}})
+    [whole] = client.get("/v1/tasks?name=big").json["tasks"]
+    answer = client.get("/v1/tasks?name=big&view=brief")
+    [brief] = answer.json["tasks"]
+    assert whole == made and len(answer.body) < 2000
+    assert not {"payload", "target_config", "metadata", "retry"} & brief.keys()
+    assert brief.items() <= whole.items() and {"id", "status", "name", "queue", "next_execution", "target_type", "version", "attempts"} <= brief.keys()
+    assert client.get("/v1/tasks?name=big&view=full").json["tasks"] == [whole]
+    assert_problem(client.get("/v1/tasks?view=short"), 400)
+
+
+@pytest.mark.cluster(when="always")
+def test_what_ran_is_listed_over_all_tasks(client, receiver):
+    for i in range(5):
+        client.create(name=f"ran {i}", queue="h", **receiver.target(f"/ran/{i}"))
+    receiver.answer("/ran/bad", Reply(404))
+    bad = client.create(name="bad", **receiver.target("/ran/bad"))["id"]
+    until(lambda: len(client.get("/v1/executions").json["executions"]) == 6)
+    every = client.get("/v1/executions").json["executions"]
+    assert [x["task_name"] for x in every if x["status"] == "FAILED"] == ["bad"] and all("output" not in x and x["worker"] for x in every)
+    assert sorted(x["task_name"] for x in client.get("/v1/executions?queue=h").json["executions"]) == [f"ran {i}" for i in range(5)]
+    [failed] = client.get("/v1/executions?status=FAILED").json["executions"]
+    assert failed["task_id"] == bad and failed["http_status"] == 404 and failed["queue"] == "default"
+    assert client.get("/v1/executions?worker=nobody").json["executions"] == []
+    assert len(client.get(f"/v1/executions?worker={every[0]['worker']}").json["executions"]) >= 1
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = client.get(f"/v1/executions?limit=2{cursor}").json
+        seen += [x["id"] for x in page["executions"]]
+        cursor = page["pagination"].get("next_cursor")
+        cursor = f"&cursor={cursor}" if cursor else None
+    assert sorted(seen) == sorted(x["id"] for x in every)
+    assert client.get(f"/v1/executions?from={at(now_ms() + 60_000)}").json["executions"] == []
+    assert len(client.get(f"/v1/executions?from={at(now_ms() - 60_000)}&to={at(now_ms() + 60_000)}").json["executions"]) == 6
+    assert client.get(f"/v1/executions?to={at(now_ms() - 60_000)}").json["executions"] == []
+    assert_problem(client.get(f"/v1/executions?from={at(now_ms())}&to={at(now_ms() - 1000)}"), 400)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -14,11 +14,12 @@ def graph(client, task_id):
 
 
 def test_a_task_starts_after_those_that_it_depends_on(client, receiver):
-    parents = [client.create(delay="1h", **receiver.target(f"/parent{i}"))["id"] for i in range(3)]
+    parents = [client.create(delay="1h", name=name, **receiver.target(f"/parent{i}"))["id"] for i, name in enumerate(("first", "second", "third"))]
     child = client.create(depends_on=parents, **receiver.target("/child"))
     assert child["status"] == "BLOCKED" and child["next_execution"] is None
     assert client.task(child["id"])["waiting_for"] == {"kind": "dependencies"}
     for i, parent in enumerate(parents):
+        assert i or f"{parents[0]} 'first' (SCHEDULED for " in client.get(f"/v1/tasks/{child['id']}/explain").json["explanation"]
         assert f"it waits for {3 - i} of 3 tasks" in client.get(f"/v1/tasks/{child['id']}/explain").json["explanation"]
         assert not receiver.to("/child")
         client.act(parent, "run-now")

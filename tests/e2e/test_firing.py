@@ -49,6 +49,23 @@ def test_a_one_time_task_fires_at_its_time_with_the_headers_promised(client, rec
 
 
 @pytest.mark.cluster(when="always")
+def test_a_task_continues_the_trace_of_its_caller_in_all_attempts(client, receiver):
+    trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    receiver.answer("/traced", Reply(503), Reply(200))
+    body = {"name": "traced", "retry": {"base_delay_ms": 100, "jitter": "NONE"}, **receiver.target("/traced")}
+    answer = client.post("/v1/tasks", body, headers={"traceparent": f"00-{trace}-{span}-00", "X-Request-Id": "order-7"})
+    assert answer.status == 201 and answer.headers["x-request-id"] == "order-7"
+    parents = [c.headers["traceparent"] for c in receiver.wait("/traced", 2)]
+    assert all(re.fullmatch(f"00-{trace}-[0-9a-f]{{16}}-00", p) for p in parents), parents
+    assert len({span, *(p.split("-")[2] for p in parents)}) == 3, "each call is a span of its own"
+    client.wait_for(answer.json["id"], "COMPLETED")
+    assert {x["trace_id"] for x in client.get(f"/v1/tasks/{answer.json['id']}/executions").json["executions"]} == {trace}
+    wrong = client.post("/v1/tasks", {"name": "own", **receiver.target("/own")}, headers={"traceparent": f"00-{trace}-{span}", "X-Request-Id": "a b"})
+    assert wrong.status == 201 and "x-request-id" not in wrong.headers, "what is not valid is left out, not refused"
+    assert trace not in receiver.wait("/own")[0].headers["traceparent"]
+
+
+@pytest.mark.cluster(when="always")
 def test_nothing_fires_early_or_twice_in_a_crowd(client, receiver, counts):
     chance = random.Random(7)
     due = [int(now_ms()) + 500 + chance.randrange(1500) for _ in range(300)]

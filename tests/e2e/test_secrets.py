@@ -1,13 +1,15 @@
 """Secret headers are encrypted in the store: a canary is found nowhere but at the target."""
 
+import json
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from fleet import Fleet
 from redis import Redis, program
-from server import Server, at, now_ms
+from server import Server, at, now_ms, until
 
 CANARY = "canary-7d1f0b9a-in-a-header"
 
@@ -74,6 +76,122 @@ def test_a_rotated_file_reads_both_and_a_missing_one_stops_the_start(server, cli
     server.start()
 
 
+def keys_of(key_file):
+    return [line for line in key_file.read_text().splitlines() if not line.startswith("#")]
+
+
+def refused(belfry, data_dir, *words):
+    done = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(data_dir))
+    assert done.code == 1 and all(word in done.err for word in words), done
+    return done
+
+
+@pytest.mark.standalone("the key file of one node")
+def test_a_node_with_another_key_file_does_not_start(server, client, receiver, belfry):
+    task = client.create(delay="1d", **receiver.target("/other", headers={"Cookie": CANARY}))["id"]
+    server.stop()
+    key_file = server.data_dir / "secrets.key"
+    right, (old, key) = key_file.read_bytes(), keys_of(key_file)[0].split()
+    key_file.unlink()
+    assert belfry("secrets", "init", "--data-dir", str(server.data_dir)).code == 0
+    refused(belfry, server.data_dir, "has other keys than the store", f"lacks key '{old}'", f"belfry secrets forget {old}")
+    key_file.write_text(f"{old} {'B' if key[0] == 'A' else 'A'}{key[1:]}\n")
+    refused(belfry, server.data_dir, "has other keys than the store", f"lacks key '{old}'")
+    key_file.write_bytes(right)
+    server.start()
+    client.act(task, "run-now")
+    assert headers_of(receiver.wait("/other")[0])["cookie"] == CANARY
+
+
+@pytest.mark.standalone("the key file of one node")
+def test_a_lost_key_is_given_up_when_the_operator_says_so(server, client, receiver, belfry):
+    task = client.create(delay="1d", **receiver.target("/lost", headers={"Cookie": CANARY}))["id"]
+    server.stop()
+    key_file = server.data_dir / "secrets.key"
+    old = keys_of(key_file)[0].split()[0]
+    key_file.unlink()
+    assert belfry("secrets", "init", "--data-dir", str(server.data_dir)).code == 0
+    assert belfry("secrets", "forget", old, "--data-dir", str(server.data_dir)).code == 0
+    assert f"{old} is lost" in belfry("secrets", "list", "--data-dir", str(server.data_dir)).out
+    server.start()
+    client.act(task, "run-now")
+    assert "which is lost: give the value again" in client.wait_for(task, "FAILED")["last_error"]
+    new = client.create(delay="0s", **receiver.target("/new", headers={"Cookie": CANARY}))["id"]
+    assert headers_of(receiver.wait("/new")[0])["cookie"] == CANARY
+    client.wait_for(new, "COMPLETED")
+
+
+@pytest.mark.standalone("the key file of one node")
+def test_an_old_key_goes_only_when_no_task_needs_it(server, client, receiver, belfry):
+    task = client.create(delay="1d", **receiver.target("/a", headers={"Cookie": CANARY}))["id"]
+    server.stop()
+    key_file = server.data_dir / "secrets.key"
+    assert belfry("secrets", "rotate", "--data-dir", str(server.data_dir)).code == 0
+    new, old = keys_of(key_file)
+    key_file.write_text(new + "\n")
+    refused(belfry, server.data_dir, f"lacks key '{old.split()[0]}'")
+    key_file.write_text(f"{new}\n{old}\n")
+    server.start()
+    body = {"target_config": receiver.target("/a", headers={"Cookie": CANARY})["target_config"]}
+    assert client.request("PATCH", f"/v1/tasks/{task}", body).status == 200
+    server.stop()
+    key_file.write_text(new + "\n")
+    server.start()
+    client.act(task, "run-now")
+    assert headers_of(receiver.wait("/a")[0])["cookie"] == CANARY
+
+
+def test_changes_of_a_key_file_come_one_after_the_other(belfry, tmp_path):
+    keys = tmp_path / "secrets.key"
+    assert belfry("secrets", "init", "--key-file", str(keys)).code == 0
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(lambda verb: belfry("secrets", verb, "--key-file", str(keys)), ["rotate", "add"] * 4))
+    assert all(d.code == 0 for d in done) and len(keys_of(keys)) == 9
+    last = keys_of(keys)[-1]
+    assert belfry("secrets", "use", last.split()[0], "--key-file", str(keys)).code == 0
+    assert keys_of(keys)[0] == last and len(keys_of(keys)) == 9
+    listed = belfry("secrets", "list", "--key-file", str(keys)).out.splitlines()
+    assert listed[0] == f"{last.split()[0]} encrypts and decrypts" and len(listed) == 9
+    assert belfry("secrets", "use", "aaaaaaaa", "--key-file", str(keys)).code == 1
+
+
+@pytest.mark.standalone("a backup of the embedded store")
+def test_a_backup_without_keys_says_what_its_restore_needs(server, client, receiver, belfry, tmp_path):
+    client.create(delay="1d", **receiver.target("/x", headers={"Cookie": CANARY}))
+    data = ("--data-dir", str(server.data_dir))
+    both = belfry("backup", "--with-keys", "--without-secrets", str(tmp_path / "both"), *data)
+    assert both.code == 2 and "contradict each other" in both.err and not (tmp_path / "both").exists()
+    assert belfry("backup", str(tmp_path / "plain"), *data).code == 0
+    assert belfry("backup", "--with-keys", str(tmp_path / "whole"), *data).code == 0
+    old = keys_of(server.data_dir / "secrets.key")[0].split()[0]
+    done = belfry("restore", str(tmp_path / "plain"), "--data-dir", str(tmp_path / "a"))
+    assert done.code == 0 and f"has key '{old}', to {tmp_path}/a/secrets.key" in done.err, done
+    done = belfry("restore", str(tmp_path / "whole"), "--data-dir", str(tmp_path / "b"))
+    assert done.code == 0 and "secrets.key" not in done.err, done
+
+
+def test_a_definition_shows_no_secret_and_keeps_it(client, receiver):
+    target = receiver.target("/step", headers={"Authorization": f"Bearer {CANARY}", "X-Team": "a"})
+    undo = receiver.target("/undo", headers={"X-Api-Key": {"$join": [CANARY, {"$ref": "/input/id"}]}})
+    body = json.dumps({"steps": [{"name": "a", "compensate": undo, **target}]}, indent=2).encode()
+    path = "/v1/workflow-definitions/secrets"
+    assert client.request("PUT", path, raw=body).status == 201
+    shown = client.get(path)
+    assert CANARY.encode() not in shown.body and shown.body.count(b'"***"') == 2
+    again = client.request("PUT", path, shown.json["definition"])
+    assert again.status == 200 and CANARY.encode() not in again.body
+    raw = body.replace(f'"Bearer {CANARY}"'.encode(), b'"***"')
+    same = client.request("PUT", path, raw=raw)
+    assert same.status == 200 and same.json["hash"] == shown.json["hash"], same
+    elsewhere = shown.json["definition"]
+    elsewhere["steps"][0]["target_config"]["url"] = "https://other.example/step"
+    refused = client.request("PUT", path, elsewhere)
+    assert refused.status == 400 and "which stands for a value that is not shown" in str(refused.json), refused
+    run = client.post("/v1/workflows", {"workflow": "secrets", "input": {"id": 7}})
+    assert run.status == 201, run
+    assert headers_of(receiver.wait("/step")[0])["authorization"] == f"Bearer {CANARY}"
+
+
 @pytest.mark.standalone("of one node")
 def test_a_dedupe_key_that_replaces_a_task_takes_its_secrets_along(client, receiver):
     body = {"dedupe_key": "one", "dedupe_window_seconds": 3600, "dedupe_action": "REPLACE", "delay": "1d"}
@@ -85,7 +203,8 @@ def test_a_dedupe_key_that_replaces_a_task_takes_its_secrets_along(client, recei
 
 
 def test_nodes_of_a_cluster_need_the_same_file(postgres_server, receiver, belfry, tmp_path):
-    url = postgres_server.url(postgres_server.new_database())
+    database = postgres_server.new_database()
+    url = postgres_server.url(database)
     keys = tmp_path / "secrets.key"
     assert belfry("secrets", "init", "--key-file", str(keys)).code == 0
     assert belfry("secrets", "init", "--key-file", str(keys)).code == 1
@@ -102,6 +221,24 @@ def test_nodes_of_a_cluster_need_the_same_file(postgres_server, receiver, belfry
         assert wrong.code == 1 and "other keys" in wrong.err and str(other) in wrong.err, wrong
         client.act(made, "run-now")
         assert headers_of(receiver.wait("/c")[0])["cookie"] == CANARY
+        known = postgres_server.sql("SELECT name FROM cluster WHERE name LIKE 'key:%'", database)
+        postgres_server.sql("DELETE FROM cluster WHERE name LIKE 'key:%'", database)  # as an earlier version left it
+        wrong = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "second"), "--store", url,
+                       env={"BELFRY_SECRETS_KEY_FILE": str(other)})
+        assert wrong.code == 1 and "other keys" in wrong.err, wrong
+        rotated = tmp_path / "rotated.key"
+        rotated.write_bytes(keys.read_bytes())
+        os.chmod(rotated, 0o600)
+        assert belfry("secrets", "rotate", "--key-file", str(rotated)).code == 0
+        second = Server(tmp_path / "second", "--store", url, env={"BELFRY_SECRETS_KEY_FILE": str(rotated)})
+        try:
+            second.start()
+            assert set(known) < set(postgres_server.sql("SELECT name FROM cluster WHERE name LIKE 'key:%'", database))
+        finally:
+            second.close()
+        late = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "third"), "--store", url,
+                      env={"BELFRY_SECRETS_KEY_FILE": str(keys)})
+        assert late.code == 1 and f"lacks key '{keys_of(rotated)[0].split()[0]}'" in late.err, late
     finally:
         first.close()
 
@@ -119,6 +256,29 @@ def test_workers_of_a_fleet_decrypt_what_the_queue_carries(postgres, build, rece
             assert headers_of(receiver.wait("/fleet")[0])["authorization"] == f"Bearer {CANARY}"
             client.wait_for(made, "COMPLETED")
             assert not files_with_canary(tmp_path) and CANARY not in fleet.log()
+        finally:
+            fleet.close()
+            postgres.start().drop_database(database)
+
+
+@pytest.mark.skipif(not program(), reason="Redis: Debian's package redis-server is not installed")
+def test_a_worker_without_the_keys_fails_no_task(postgres, build, receiver, belfry, tmp_path):
+    database, keys = postgres.new_database(), tmp_path / "secrets.key"
+    assert belfry("secrets", "init", "--key-file", str(keys)).code == 0
+    with Redis() as redis:
+        fleet = Fleet(tmp_path / "fleet", postgres.url(database), ("--queue", redis.url(), "--events", redis.url()), nodes=1, workers=1,
+                      env=[{"BELFRY_SECRETS_KEY_FILE": str(keys)}])
+        try:
+            client = fleet.start().client()
+            made = client.create(delay="0s", **receiver.target("/late", headers={"Authorization": f"Bearer {CANARY}"}))["id"]
+            worker = fleet.workers[0]
+            until(lambda: "secrets_key_missing" in worker.log(), why=worker.log)
+            until(lambda: "which secrets.key_file lacks here" in (client.task(made)["last_error"] or ""))
+            assert client.task(made)["status"] != "FAILED" and client.task(made)["attempts"] == 0
+            fleet.add_worker(env={"BELFRY_SECRETS_KEY_FILE": str(keys)})
+            worker.stop()
+            client.wait_for(made, "COMPLETED")
+            assert headers_of(receiver.wait("/late")[0])["authorization"] == f"Bearer {CANARY}"
         finally:
             fleet.close()
             postgres.start().drop_database(database)

@@ -117,6 +117,18 @@ def test_a_retry_touches_nothing_that_is_done(client, receiver):
     assert len(receiver.to("/i/1")) == 2 and all(len(receiver.to(f"/i/{i}")) == max(1, first[i]) for i in (0, 2))
 
 
+@pytest.mark.parametrize("body", [{"$ref": "/item"}, "the same for all"])
+def test_a_failed_map_starts_no_further_item(client, receiver, body):
+    """Beyond the limit, only items end that ran beside the one that reached it."""
+    receiver.answer("/i", *[Reply(status=400)] * 600)
+    made = run(client, input=list(range(600)), definition={"steps": [
+        {"name": "m", "map": {"over": {"$ref": "/input"}, "max_concurrent": 8, "max_failures": 40}, **http(receiver, "/i", body=body)}]})
+    assert ended(client, made["id"])["status"] == "FAILED"
+    assert 41 <= len(receiver.to("/i")) <= 41 + 7, len(receiver.to("/i"))
+    items = [x for x in steps(client, made["id"], "?limit=1000").values() if x["kind"] == "ITEM"]
+    assert len(items) == 600 and {x["last_error"] for x in items if x["status"] == "CANCELLED"} == {"cancelled: too many items of its map have failed"}
+
+
 def test_a_signal_before_its_await_is_not_lost(client, receiver):
     """inngest#1433, temporal#2694, sdk-dotnet#427"""
     made = run(client, delay="1s", definition={"steps": [noop("a"), {"name": "w", "depends_on": ["a"], "await": {"signal": "go"}}], "result": {"$ref": "/steps/w/output"}})

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from server import Reply, to_ms, until
-from test_workflows_api import act, ended, http, put, run, steps
+from test_workflows_api import act, ended, http, put, run, status, steps
 
 pytestmark = pytest.mark.cluster
 SLOW_RETRY = {"retry": {"max_attempts": 3, "base_delay_ms": 60000, "backoff": "FIXED", "jitter": "NONE"}}
@@ -43,6 +43,33 @@ def test_runs_that_wait_for_the_one_before_are_cancelled_with_their_schedule(cli
         shown = client.get(f"/v1/workflows/{x['id']}").json
         assert (shown["status"], shown["last_error"]) == ("CANCELLED", "its schedule was cancelled"), shown
     held.set()
+
+
+def test_runs_that_wait_for_the_one_before_are_cancelled_when_their_schedule_moves(client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    put(client, "w", {"steps": [{"name": "a", **http(receiver, "/a")}]})
+    made = client.create(name="s", interval_seconds=1, overlap_policy="QUEUE_ALL", target_type="WORKFLOW", target_config={"workflow": "w"})
+    receiver.wait("/a")
+    waiting = until(lambda: [x for x in client.all(f"/v1/tasks/{made['id']}/occurrences") if x["status"] == "BLOCKED"])
+    assert client.request("PATCH", f"/v1/tasks/{made['id']}", {"interval_seconds": 3600}).status == 200
+    for x in waiting:
+        shown = client.get(f"/v1/workflows/{x['id']}").json
+        assert (shown["status"], shown["last_error"]) == ("CANCELLED", "its schedule was edited"), shown
+    held.set()
+
+
+def test_a_step_completed_without_the_output_that_others_refer_to_says_so(client, receiver):
+    refers = lambda **more: {"$ref": "/steps/w/output/x", **more}
+    steps_ = [{"name": "w", "await": {"signal": "go"}, "compensate": http(receiver, "/undo", body={"$ref": "/output"})},
+              {"name": "b", "depends_on": ["w"], **http(receiver, "/b", body=refers(default=1))}, {"name": "c", "depends_on": ["w"], "target_type": "NOOP"}]
+    for body, notice in ((None, "it has no output, and these refer to it: 'b', its compensation, the result of the run. A reference without a default fails"),
+                         ({"output": {"x": 2}}, None)):
+        made = run(client, definition={"steps": steps_, "result": refers(default=3)})["id"]
+        until(lambda: status(client, made)["awaiting"])
+        assert decide(client, made, "w", "force-complete", body).get("notice") == notice
+        assert ended(client, made)["result"] == (2 if body else 3)
+    assert [c.body for c in receiver.to("/b")] == [b"1", b"2"]
 
 
 def test_a_step_in_a_paused_queue_expires_and_its_handler_runs(client, receiver):

@@ -62,8 +62,9 @@ def test_a_breaker_is_named_with_its_id_and_remedy(ask, plain, client, receiver)
     receiver.wait("/fail", 12)
     release.set()
     breaker = until(lambda: client.get("/v1/breakers").json["breakers"])[0]
-    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})["id"]
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "m", "map": {"over": [1, 2]}, **http(receiver, "/a")}]})["id"]
     held = until(lambda: (x := steps(client, made).get(("a", None, "STEP"))) and x["waits_for"])
+    assert until(lambda: steps(client, made)[("m", None, "STEP")]["waits_for"])["name"] == breaker["id"]  # of its items
     assert held["gate"] == "host_breaker" and held["name"] == breaker["id"], (held, breaker)
     remedy = f"'belfry breakers close {breaker['id']}' closes it"
     assert remedy in held["explanation"] and remedy in plain("explain", made).out, held
@@ -74,10 +75,12 @@ def test_a_breaker_is_named_with_its_id_and_remedy(ask, plain, client, receiver)
 
 def test_the_rate_of_a_queue_is_named(ask, plain, client):
     done(plain("queue", "set", "slow", "--rate", "0.01", "--burst", "1"))
-    definition = {"steps": [{"name": name, "target_type": "NOOP", "queue": "slow"} for name in "ab"]}
+    definition = {"steps": [*({"name": name, "target_type": "NOOP", "queue": "slow"} for name in "ab"),
+                            {"name": "m", "target_type": "NOOP", "queue": "slow", "map": {"over": [1, 2], "max_concurrent": 1}}]}
     made = run(client, definition=definition)["id"]
     holds = lambda: [s["waits_for"] for s in steps(client, made).values() if s["waits_for"]]
     held = until(holds)[0]
+    assert until(lambda: (x := steps(client, made).get(("m", None, "STEP"))) and x["waits_for"]) == held  # of its items
     assert (held["gate"], held["name"]) == ("queue_rate", "slow") and "queue 'slow' starts at most 0.01 a second" in held["explanation"], held
     assert held["explanation"] in plain("explain", made).out
     done(plain("queue", "set", "slow", "--rate", "0"))
@@ -95,6 +98,16 @@ def test_a_pause_is_told_by_the_commands_of_tasks(ask, plain, client):
     done(plain("resume", made))
     assert told not in plain("show", made).out
     done(ask("cancel", made))
+
+
+def test_an_await_that_times_out_in_a_pause_asks_for_no_signal(ask, client):
+    made = run(client, definition={"steps": [{"name": "sign", "await": {"signal": "go", "timeout": "1s"}}]})["id"]
+    until(lambda: "awaits the signal go, 0 of 1 received" in ask("show", made).out)
+    done(ask("pause", made))
+    until(lambda: "it takes no signals any more, and times out after the resume" in ask("show", made).out)
+    assert "belfry workflow signal" not in ask("show", made).out
+    done(ask("resume", made))
+    assert ended(client, made)["status"] == "FAILED"
 
 
 def test_a_cancel_says_what_is_left(ask, client, receiver):

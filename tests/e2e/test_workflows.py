@@ -260,6 +260,30 @@ def test_a_leased_step_gets_its_data(client, receiver):
     assert done["status"] == "COMPLETED" and done["result"] == {"done": 25}, done
 
 
+def test_a_deadline_that_passes_while_the_server_is_dead_ends_the_run(make_server, receiver):
+    """One step is done, one is being called, one waits: the run is FAILED by its deadline, and what it did is undone once."""
+    held = threading.Event()
+    receiver.answer("/slow", *[Reply(hold=held)] * 2)
+    server = make_server()
+    client = server.client()
+    made = run(client, deadline_seconds=2, definition={"steps": [
+        {"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")},
+        {"name": "slow", "depends_on": ["a"], **http(receiver, "/slow")},
+        {"name": "late", "depends_on": ["slow"], **http(receiver, "/late")}, {"name": "w", "await": {"signal": "go"}}]})["id"]
+    receiver.wait("/slow")
+    server.kill()
+    time.sleep(2)  # until the deadline is over
+    server.start()
+    client = server.client()
+    done = ended(client, made)
+    assert (done["status"], done["compensation"]) == ("FAILED", "COMPLETE") and "deadline" in done["last_error"], done
+    shown = {name: (s["status"], s["last_error"]) for (name, _, kind), s in steps(client, made).items() if kind == "STEP"}
+    stopped = ("CANCELLED", "cancelled: its run was not over at its deadline")
+    assert shown == {"a": ("COMPLETED", None), "slow": stopped, "late": stopped, "w": stopped}, shown
+    assert len(receiver.to("/undo")) == 1 and not receiver.to("/late")
+    held.set()
+
+
 @pytest.mark.parametrize("kills", [3])
 def test_a_run_survives_kills(make_server, receiver, kills):
     server = make_server()

@@ -5,6 +5,7 @@ import json
 import sqlite3
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -164,6 +165,26 @@ def test_an_await_takes_signals(client):
     assert client.post(f"{url}/approved", {"by": "bob"}).json["received"] == 2
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert client.post(f"{url}/approved", {"by": "eve"}).status == 409
+
+
+@pytest.mark.cluster(when="always")
+def test_a_signal_is_accepted_if_it_is_in_the_output(client, server):
+    """Twelve senders at once, where one is enough: the step ends while others are still being stored."""
+    senders = {f"sender-{i}": server.client() for i in range(12)}
+    definition = {"steps": [{"name": "w", "await": {"signal": "go"}}], "result": {"$ref": "/steps/w/output"}}
+    with ThreadPoolExecutor(len(senders)) as pool:
+        for _ in range(15):
+            made = run(client, definition=definition)["id"]
+            until(lambda: status(client, made)["awaiting"])
+            together = threading.Barrier(len(senders))
+
+            def send(by):
+                together.wait()
+                return senders[by].post(f"/v1/workflows/{made}/signals/go", {"by": by}).status
+
+            answers = dict(zip(senders, pool.map(send, senders)))
+            assert set(answers.values()) <= {200, 409}, answers
+            assert {x["by"] for x in ended(client, made)["result"]} == {by for by, code in answers.items() if code == 200}, answers
 
 
 def test_an_open_run_is_cancelled(client, receiver):

@@ -154,7 +154,10 @@ const struct dedupe_row *dedupe_find(const struct store_memory *s, int32_t tenan
 
 void memory_audit_write(struct store_memory *s, const struct op *op); /* which has been applied */
 size_t memory_audit_purge(struct store_memory *s, int64_t before_ms, size_t max);
-enum err memory_sealed(struct reader *r, bool *ret, struct error *e);
+enum err memory_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e);
+bool memory_execution_copy(struct arena *a, const struct execution *x, struct execution *ret);
+enum err memory_history(struct reader *r, const struct history_filter *f, struct arena *a, struct history_page *ret,
+                        struct error *e);
 enum err memory_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
                       struct error *e);
 
@@ -261,6 +264,7 @@ enum err memory_catalog_list(struct reader *r, const struct catalog_filter *f, s
                              struct catalog_page *ret, struct error *e);
 
 enum err memory_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e);
+enum err memory_backlog(struct reader *r, int64_t now_ms, struct arena *a, struct backlog_rows *ret, struct error *e);
 enum err memory_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                           struct error *e);
 

@@ -328,11 +328,12 @@ static void memory_arrive_at(struct store_memory *s, struct memory_arrivals *a, 
 {
     const struct task *t = table_get(&s->table, child);
     char why[DEPENDENCY_REASON_MAX];
-    enum flow_decision d = t && t->links & TASK_WAITS ? memory_join_decide(&s->joins, t) : FLOW_WAIT;
-    if (d == FLOW_WAIT)
+    if (!t)
         return;
     struct task next = *t;
-    dependency_apply(&next, d, memory_skip_reason(wave, outcomes, n, child, why), now_ms);
+    if (!dependency_arrive(&next, memory_join_decide(&s->joins, t), memory_skip_reason(wave, outcomes, n, child, why),
+                           now_ms))
+        return;
     if (next.state == TASK_SCHEDULED)
         *unblocked |= lane_bit(task_lane(&next));
     if (s->joins.bug != MEMORY_KEEPS_SKIPS)

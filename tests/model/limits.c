@@ -89,3 +89,23 @@ enum err memory_queue_due(struct reader *r, int32_t tenant, struct str queue, in
     *ret = n;
     return ERR_OK;
 }
+
+enum err memory_backlog(struct reader *r, int64_t now_ms, struct arena *a, struct backlog_rows *ret, struct error *e)
+{
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    struct backlog_rows rows = { .v = arena_array(a, struct backlog_row, s->table.lanes.n + 1) };
+    if (!rows.v)
+        return memory_no_room(e);
+    map_each (&s->table.lanes, slot) {
+        const struct lane_rows *l = slot->value;
+        struct backlog_row row = { .tenant = l->lane.tenant, .priority = l->lane.priority };
+        for (int leased = 0; leased <= 1; leased++)
+            row.due += (int64_t)order_find(&l->due[leased], now_ms + 1, (struct uuid){ 0 });
+        if (row.due && !arena_str(a, l->lane.queue, &row.queue))
+            return memory_no_room(e);
+        if (row.due)
+            rows.v[rows.n++] = row;
+    }
+    *ret = rows;
+    return ERR_OK;
+}

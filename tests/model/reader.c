@@ -68,7 +68,9 @@ static bool memory_task_matches(const struct task_filter *f, const struct task *
            (!f->cause.n || (t->state == TASK_FAILED && str_eq(f->cause, t->cause))) &&
            (!f->by_resolved || (t->state == TASK_FAILED && (t->resolved_ms != 0) == f->resolved)) &&
            (!f->waits_for.n || str_eq(f->waits_for, t->waits_for)) &&
-           (!f->due_before_ms || t->due_ms < f->due_before_ms) && (!f->due_after_ms || t->due_ms >= f->due_after_ms);
+           (!f->due_before_ms || t->due_ms < f->due_before_ms) && (!f->due_after_ms || t->due_ms >= f->due_after_ms) &&
+           (!f->created_before_ms || t->created_ms < f->created_before_ms) &&
+           (!f->created_after_ms || t->created_ms >= f->created_after_ms);
 }
 
 /* How many entries have an id below `before`; nil: all. */
@@ -99,6 +101,8 @@ static enum err memory_reader_list(struct reader *r, const struct task_filter *f
     }
     if (picks_copy(&p, a, &page.tasks, e))
         return ERR_LIMIT;
+    for (size_t i = 0; f->brief && i < page.tasks.n; i++)
+        page.tasks.v[i].payload = (struct str){ NULL, 0 };
     *ret = page;
     return ERR_OK;
 }
@@ -135,7 +139,7 @@ static enum err memory_reader_count(struct reader *r, const struct task_filter *
 
 /* ---- executions ---- */
 
-static bool memory_execution_copy(struct arena *a, const struct execution *x, struct execution *ret)
+bool memory_execution_copy(struct arena *a, const struct execution *x, struct execution *ret)
 {
     *ret = *x;
     return arena_str(a, x->worker, &ret->worker) && arena_str(a, x->error, &ret->error) &&
@@ -304,6 +308,7 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .queues = memory_reader_queues,
                                            .counts = memory_reader_counts,
                                            .queue_due = memory_queue_due,
+                                           .backlog = memory_backlog,
                                            .usage = memory_usage,
                                            .lease = memory_reader_lease,
                                            .definition = memory_definition,
@@ -316,6 +321,7 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .unstarted = memory_unstarted,
                                            .workers = memory_workers,
                                            .breakers = memory_reader_breakers,
+                                           .history = memory_history,
                                            .audit = memory_audit,
                                            .sealed = memory_sealed,
                                            .free = memory_reader_free };

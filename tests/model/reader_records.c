@@ -1,4 +1,5 @@
 /* Reads records other than tasks; and dead letters grouped by cause. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -157,14 +158,75 @@ enum err memory_causes(struct reader *r, int32_t tenant, size_t max, struct aren
     return rc;
 }
 
-enum err memory_sealed(struct reader *r, bool *ret, struct error *e)
+enum err memory_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e)
 {
     (void)e;
+    char wanted[64];
+    size_t n = (size_t)snprintf(wanted, sizeof wanted, "\"enc:1:" STR_FMT, STR_ARG(key_id));
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     *ret = false;
     for (size_t i = 0; i < order_count(&s->table.by_id) && !*ret; i++) {
         struct str config = task_at(&s->table.by_id, i)->target_config;
-        *ret = config.n && memmem(config.p, config.n, "\"enc:1:", 7);
+        *ret = config.n && memmem(config.p, config.n, wanted, n);
     }
+    return ERR_OK;
+}
+
+/* ---- what ran, over all tasks ---- */
+
+static int memory_compare_ended(const void *a, const void *b)
+{
+    const struct execution *x = *(const struct execution *const *)a, *y = *(const struct execution *const *)b;
+    int order = (x->completed_us < y->completed_us) - (x->completed_us > y->completed_us);
+    return order ? order : uuid_cmp(y->id, x->id);
+}
+
+static const struct task *memory_task_of(const struct store_memory *s, const struct execution *x)
+{
+    return table_get(&s->table, uuid_is_nil(x->occurrence) ? x->task : x->occurrence);
+}
+
+static bool memory_history_matches(const struct store_memory *s, const struct history_filter *f,
+                                   const struct execution *x)
+{
+    const struct task *t = memory_task_of(s, x);
+    return x->tenant == f->tenant && (!f->statuses || f->statuses >> x->status & 1) &&
+           (!f->worker.n || str_eq(f->worker, x->worker)) && (!f->queue.n || (t && str_eq(f->queue, t->queue))) &&
+           x->completed_us >= f->from_us && x->completed_us < f->to_us;
+}
+
+static bool memory_history_copy(struct arena *a, const struct execution *x, const struct task *t,
+                                struct history_row *ret)
+{
+    *ret = (struct history_row){ 0 };
+    return memory_execution_copy(a, x, &ret->execution) &&
+           (!t || (arena_str(a, t->name, &ret->name) && arena_str(a, t->queue, &ret->queue)));
+}
+
+/* The place of a page is the number of rows before it. */
+enum err memory_history(struct reader *r, const struct history_filter *f, struct arena *a, struct history_page *ret,
+                        struct error *e)
+{
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    struct history_page page = { .v = arena_array(a, struct history_row, f->limit) };
+    size_t n = 0, given = 0;
+    const struct execution **found = xmalloc((order_count(&s->executions) + 1) * sizeof *found);
+    for (size_t i = 0; i < order_count(&s->executions); i++) {
+        const struct execution *x = order_at(&s->executions, i)->value;
+        if (memory_history_matches(s, f, x))
+            found[n++] = x;
+    }
+    qsort(found, n, sizeof(*found), memory_compare_ended);
+    if (!uuid_is_nil(f->before))
+        memcpy(&given, f->before.b, sizeof given);
+    bool fits = page.v != NULL;
+    for (; fits && given < n && page.n < f->limit; given++)
+        fits = memory_history_copy(a, found[given], memory_task_of(s, found[given]), &page.v[page.n++]);
+    free(found);
+    if (!fits)
+        return memory_no_room(e);
+    page.more = given < n;
+    memcpy(page.next_before.b, &given, sizeof given);
+    *ret = page;
     return ERR_OK;
 }

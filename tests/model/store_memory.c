@@ -191,7 +191,8 @@ static void memory_settle_one(struct store_memory *s, struct settlement *given, 
     if (given->stale)
         return;
     const struct run_row *run = memory_run_find(s, t->run), *own = memory_run_find(s, t->id);
-    if (own && settle_asks_own(v, t->links) && settle_of_run(own, now_ms, v)) {
+    if (settle_of_await(t->links, now_ms, v) ||
+        (own && settle_asks_own(v, t->links) && settle_of_run(own, now_ms, v))) {
         given->stale = true;
         *unblocked = UINT64_MAX;
     }
@@ -364,7 +365,7 @@ static int64_t memory_put_withdraw(struct store_memory *s, struct op_put *op, in
     for (size_t i = 0; i < p.n; i++) {
         int64_t at_ms = p.v[i]->scheduled_ms + spread_ms;
         *ret_runs += p.v[i]->runs_count;
-        if (put_cancels(op->task, p.v[i]->due_ms)) {
+        if (put_cancels(op, p.v[i]->due_ms)) {
             memory_put_cancel(s, op, p.v[i], keys);
             continue;
         }

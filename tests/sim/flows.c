@@ -185,11 +185,20 @@ void flow_outcomes(const struct flow *f, enum flow_outcome *ret)
         ret[i] = flow_task_at(f, place_of_step(i))->outcome;
 }
 
+/* Steps that a user has started do not wait for their parents. */
+static void flow_force(const struct flow *f, enum flow_outcome *given)
+{
+    for (uint32_t i = 0; i < f->definition->dag->n; i++)
+        if (given[i] == FLOW_OPEN && flow_task_at(f, place_of_step(i))->by_hand)
+            given[i] = FLOW_FORCED;
+}
+
 void flow_model(const struct flow *f, struct arena *a, struct flow_state *ret)
 {
     enum flow_outcome given[FLOW_STEPS_MAX];
     struct error e;
     flow_outcomes(f, given);
+    flow_force(f, given);
     if (flow_state(f->definition->dag, given, a, ret, &e))
         abort();
 }

@@ -51,6 +51,9 @@ struct flow_task {
     int64_t claimed_us;        /* steady: when it was claimed last */
     int64_t fired_fence;       /* who paused its run was told that it runs under this fence */
     bool called;               /* since the run was opened or opened again */
+    bool by_hand;              /* a user has started, completed or skipped it, likewise */
+    unsigned senders;          /* of an await that is COMPLETED by its signals: bit i, sender i is in its output */
+    bool has_senders;
 };
 
 struct flow_signal {
@@ -134,6 +137,8 @@ bool flows_were_put_off(struct sim *s, struct uuid id);                /* it is 
 struct str flows_output(struct sim *s, struct uuid id, int64_t fence); /* what the receiver answers */
 bool flow_value_fits(const struct flow_task *t, int64_t value);        /* in the output of a step */
 bool undo_is_wanted(const struct flow *f, const struct flow_task *of);
+void flows_judge_signals(struct sim *s, const struct flow *f,
+                         uint32_t step); /* whether accepted ones are in the output */
 
 /* ---- flows_check.c: everything has drained ---- */
 

@@ -21,6 +21,7 @@ enum {
     POUNCE_US = 60000,
     RUNS_MAX = 100,
     CLAIMED_MAX = 400,
+    DECIDES_PERCENT = 30,
 };
 
 struct flow_request {
@@ -54,6 +55,7 @@ struct flow_request {
     struct recall recall;
     struct task running, replace;
     int64_t until_us;
+    enum action decision; /* on a step; CANCEL: skip */
 };
 
 static void request_end(struct flow_request *r)
@@ -120,6 +122,7 @@ static void signal_stored(struct op *op)
     } else if (op->rc == ERR_OK) {
         trace(s, "user: acknowledged signal %s by %s to %s: %s", r->name, r->by, short_id(r->flow->id), r->payload);
         r->flow->signals[r->step][r->sender].acked = true;
+        flows_judge_signals(s, r->flow, r->step);
         request_end(r);
     } else if (op->rc == ERR_CONFLICT) {
         trace(s, "user: signal %s by %s to %s: %s", r->name, r->by, short_id(r->flow->id), op->error.text);
@@ -447,6 +450,75 @@ static void retry_begin(struct sim *s, void *context)
     submit(r, retry_stored);
 }
 
+/* ---- decisions on steps ---- */
+
+static void decision_stored(struct op *op)
+{
+    struct flow_request *r = op->context;
+    struct sim *s = r->sim;
+    bool told = op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE;
+    arena_release(&op->arena);
+    if (told && r->at->node && s->ghost != r->at) {
+        tell_node(r, op_unblocked(r->write.put.ret_unblocked_lanes, r->write.put.ret_arrivals_left));
+        node_nudge(r->at->node, &r->replace, 1);
+    }
+    if (s->ghost == r->at || (op->rc && op->rc != ERR_CONFLICT)) {
+        try_again(r);
+        return;
+    }
+    trace(s, "user: %s decision on step %u of run %s", op->rc ? "refused" : "acknowledged", r->step,
+          short_id(r->flow->id));
+    r->flow->busy = false;
+    request_end(r);
+}
+
+/* As src/api/workflow/step_decisions.c. A step that is claimed is left alone: to recall it is the same as for a pause. */
+static bool decision_make(struct flow_request *r)
+{
+    struct action_plan plan;
+    struct error e;
+    bool starts = r->decision == ACTION_RUN_NOW;
+    const struct task *t = &r->running;
+    bool opens = t->target == TARGET_WORKFLOW && !r->flow->definition->dag->steps[r->step].await.signal.n;
+    if (task_is_final(t->state) || t->state == TASK_RUNNING || opens || (starts && t->links & TASK_AWAITS) ||
+        task_act(t, starts ? ACTION_RUN_NOW : ACTION_FORCE_COMPLETE, true, NULL, (struct uuid){ 0 },
+                 node_wall_ms(r->at), &plan, &e) ||
+        !plan.changes)
+        return false;
+    r->replace = plan.task;
+    r->replace.links = (r->replace.links | TASK_BY_HAND) & ~TASK_AWAITS;
+    if (starts)
+        return true;
+    r->replace.state = r->decision == ACTION_CANCEL ? TASK_SKIPPED : TASK_COMPLETED;
+    r->replace.last_error = r->decision == ACTION_CANCEL ? S("skipped by hand") : S("");
+    return true;
+}
+
+static void decide_begin(struct sim *s, void *context)
+{
+    struct flow_request *r = context;
+    struct flow *f = r->flow;
+    struct error e;
+    r->at = some_node(s);
+    arena_reset(&r->arena);
+    if (!r->at) {
+        try_again(r);
+        return;
+    }
+    struct uuid id = place_id(f->id, place_of_step(r->step));
+    if (f->ended || f->stop != RUN_GOES_ON || reader_get(s->reader, f->tenant, id, &r->arena, &r->running, &e) ||
+        !decision_make(r)) {
+        refuse(r, "no decision is possible");
+        return;
+    }
+    r->write.put = (struct op_put){ .op = { .kind = OP_PUT },
+                                    .task = &r->replace,
+                                    .version = r->running.version,
+                                    .fence = r->running.fence,
+                                    .state = r->running.state };
+    submit(r, decision_stored);
+}
+
 /* ---- random requests ---- */
 
 static struct flow *some_run(struct sim *s)
@@ -471,7 +543,11 @@ static void act_on(struct sim *s, struct flow *f)
     if (!f->opened || f->busy || s->healed || (f->ended && s->profile.purges))
         return;
     f->busy = true;
-    struct flow_request *r = request_new(s, f, f->ended ? retry_begin : stop_begin);
+    static const enum action decisions[] = { ACTION_RUN_NOW, ACTION_FORCE_COMPLETE, ACTION_CANCEL };
+    bool decides = !f->ended && chance(s, DECIDES_PERCENT);
+    struct flow_request *r = request_new(s, f, f->ended ? retry_begin : decides ? decide_begin : stop_begin);
+    r->decision = decisions[between(s, 0, 2)];
+    r->step = (uint32_t)between(s, 0, (int64_t)f->definition->dag->n - 1);
     r->change = chance(s, 20) ? RUN_CANCEL : chance(s, 50) ? RUN_PAUSE : RUN_RESUME;
     r->compensate = chance(s, 50);
     r->attempt(s, r);

@@ -39,6 +39,8 @@ bool flow_value_fits(const struct flow_task *t, int64_t value)
     }
     if (t->outcome != FLOW_COMPLETED)
         return value == FLOW_NO_VALUE;
+    if (t->by_hand && t->output == FLOW_NO_VALUE) /* completed without an output */
+        return value == FLOW_NO_VALUE;
     if (of->is_workflow)
         return t->run && flow_value_fits(flow_task_at(t->run, place_of_step(t->run->definition->result_of)), value);
     if (!of->await.signal.n)
@@ -58,7 +60,8 @@ static bool flow_may_run(const struct flow *f, uint32_t step)
     const struct flow_task *of = flow_task_at(f, place_of_step((uint32_t)facts->when_of));
     if (f->definition->dag->steps[facts->when_of].map.is_set)
         of = flow_task_at(f, place_of_item((uint32_t)facts->when_of, 0));
-    return of && of->outcome == FLOW_COMPLETED && of->output < facts->when_below;
+    bool has_value = of && of->outcome == FLOW_COMPLETED && of->output != FLOW_NO_VALUE; /* by hand: it has none */
+    return has_value && of->output < facts->when_below;
 }
 
 /* ---- runs begin ---- */
@@ -69,7 +72,7 @@ static void flow_reset_task(struct sim *s, struct flow_task *t)
     t->outcome = FLOW_OPEN;
     t->output = FLOW_NO_VALUE;
     t->body = (struct str){ 0 };
-    t->called = false;
+    t->called = t->by_hand = t->has_senders = false;
     if (x)
         oracle_redriven(x);
 }
@@ -195,11 +198,32 @@ static void flow_stopped(struct sim *s, const struct op_stop *op)
     f->stopped_us = s->steady_us;
 }
 
-/* A retry of a user. */
+/* A user has started, completed or skipped a step. */
+static void flow_put_step(struct sim *s, struct flow_task *t, enum task_state state)
+{
+    if (t->outcome != FLOW_OPEN)
+        breach(s, BREACH_ENDS, "step %u of %s is changed by hand, and has ended", place_step(t->place),
+               short_id(t->flow->id));
+    struct subject *x = oracle_find(s, t->id);
+    t->by_hand = true;
+    t->flow->moved_us = s->steady_us;
+    if (x)
+        oracle_redriven(x);
+    if (x && !task_is_final(state))
+        oracle_awake(s, x); /* it does not wait for its next attempt */
+    if (!task_is_final(state))
+        return;
+    t->outcome = dependency_outcome(state, 0);
+    t->output = FLOW_NO_VALUE;
+}
+
+/* A retry of a user, or a decision on a step. */
 static void flow_put(struct sim *s, const struct op_put *op)
 {
-    const struct flow_task *t = flows_task(s, op->task->id);
-    if (!t || !t->run || op->task->state != TASK_SCHEDULED)
+    struct flow_task *t = flows_task(s, op->task->id);
+    if (t && t->flow && op->task->links & TASK_BY_HAND)
+        flow_put_step(s, t, op->task->state);
+    if (!t || !t->run || t->flow || op->task->state != TASK_SCHEDULED)
         return;
     t->run->ended = false;
     t->run->again = true;
@@ -338,6 +362,27 @@ static void judge_end(struct sim *s, struct flow_task *t, enum task_state end)
         judge_control(s, t, end);
 }
 
+void flows_judge_signals(struct sim *s, const struct flow *f, uint32_t step)
+{
+    const struct flow_task *t = flow_task_at(f, place_of_step(step));
+    for (int i = 0; i < FLOW_SENDERS && t->outcome == FLOW_COMPLETED && t->has_senders && !s->jumped; i++)
+        if (f->signals[step][i].acked && !(t->senders >> i & 1))
+            breach(s, BREACH_SIGNAL, "the signal of u%d was accepted, and step %u of %s does not have it", i, step,
+                   short_id(f->id));
+}
+
+/* Who is in the output of an await. One that has timed out has the value for that. */
+static void note_senders(struct flow_task *t, struct str output)
+{
+    char by[16];
+    t->has_senders = output.n > 1 && output.p[0] == '[';
+    t->senders = 0;
+    for (int i = 0; i < FLOW_SENDERS && t->has_senders; i++) {
+        snprintf(by, sizeof by, "\"by\":\"u%d\"", i);
+        t->senders |= memmem(output.p, output.n, by, strlen(by)) ? 1U << i : 0;
+    }
+}
+
 void flows_settled(struct sim *s, const struct settlement *v)
 {
     struct flow_task *t = flows_task(s, v->id);
@@ -352,6 +397,12 @@ void flows_settled(struct sim *s, const struct settlement *v)
         judge_end(s, t, next);
     t->outcome = dependency_outcome(next, 0);
     t->output = t->outcome == FLOW_COMPLETED ? answer_value(t->id, v->fence) : FLOW_NO_VALUE;
+    bool awaited = t->flow && place_kind(t->place) == PLACE_KIND_STEP &&
+                   t->flow->definition->dag->steps[place_step(t->place)].await.signal.n;
+    if (!awaited || v->replace || t->outcome != FLOW_COMPLETED)
+        return;
+    note_senders(t, v->verdict.execution.output);
+    flows_judge_signals(s, t->flow, place_step(t->place));
 }
 
 /* ---- calls ---- */
@@ -368,7 +419,7 @@ static void judge_stop(struct sim *s, const struct flow_task *t, int64_t fence)
         return;
     /* In a fleet, what may be in the queue counts as running, and is taken anew if it was not. */
     bool fired = t->fired_fence && (fence == t->fired_fence || is_fleet(s));
-    if (flow_is_quiet(s, f) && !fired)
+    if (flow_is_quiet(s, f) && !fired && !t->by_hand)
         breach(s, BREACH_AFTER_STOP, "step %u of %s starts after its stop was acknowledged", place_step(t->place),
                short_id(f->id));
     else if (f->stop != RUN_GOES_ON && t->claimed_us > f->stopped_us)
@@ -389,6 +440,8 @@ static void judge_join(struct sim *s, const struct flow_task *t)
         breach(s, BREACH_RETRY, "step %u of %s is called again, and is COMPLETED", step, short_id(t->flow->id));
     else if (own->outcome != FLOW_OPEN || v->outcome == FLOW_SKIPPED || v->outcome == FLOW_BROKEN)
         breach(s, BREACH_SKIPPED_RAN, "step %u of %s starts, and has ended", step, short_id(t->flow->id));
+    else if (t->by_hand) /* neither its parents nor its condition are asked */
+        return;
     else if (v->decision != FLOW_START)
         breach(s, BREACH_JOIN, "step %u of %s starts, and its parents do not allow it", step, short_id(t->flow->id));
     else if (!flow_may_run(t->flow, step))
@@ -491,7 +544,7 @@ static void judge_references(struct sim *s, const struct flow_task *t, const jso
         breach(s, BREACH_DATA, "step %u of %s: its body lacks something", step, short_id(f->id));
     for (size_t i = 0; i < facts->ref_count; i++) {
         int64_t value = json_integer_value(json_array_get(list, i));
-        bool unknown = value == FLOW_NO_VALUE && !dag_needs(f->definition->dag, step, facts->refs[i]);
+        bool unknown = value == FLOW_NO_VALUE && (t->by_hand || !dag_needs(f->definition->dag, step, facts->refs[i]));
         if (!unknown && !flow_value_fits(flow_task_at(f, place_of_step(facts->refs[i])), value))
             breach(s, BREACH_DATA, "step %u of %s gets %lld of step %u", step, short_id(f->id), (long long)value,
                    facts->refs[i]);

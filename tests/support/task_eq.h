@@ -12,7 +12,7 @@
     X(runs_count) X(skipped_count) X(cursor_ms) X(concurrency_limit) X(overlap) X(dedupe_window_ms) X(dedupe) X(resolved_ms)       \
     X(cpu_milli) X(memory_mb) X(recalled) X(awaited_ms) X(late_by) X(links) X(place)
 #define TASK_TEXTS(X)                                                                                                  \
-    X(queue) X(name) X(task_type) X(retry.rules) X(target_config) X(payload) X(extra) X(last_error)                    \
+    X(queue) X(name) X(task_type) X(retry.rules) X(target_config) X(payload) X(extra) X(trace) X(last_error)                    \
     X(concurrency_key) X(waits_for) X(dedupe_key) X(cause) X(resolution) X(requires) X(aside)
 #define TASK_IDS(X) X(id) X(parent) X(claim) X(run)
 

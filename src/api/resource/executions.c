@@ -5,6 +5,8 @@
 #include "api/server/internal.h"
 #include "api/task/json.h"
 
+#define HISTORY_TIME_MAX (INT64_MAX / 1000000) /* in milliseconds: its microseconds can be counted */
+
 struct executions_query {
     unsigned results;
     int64_t limit;
@@ -122,6 +124,75 @@ enum handled executions_list(struct request *q, struct reader *r)
     x->answer = (struct explain_answer){ .done = executions_on_node_answer, .task = t, .facts = &x->facts };
     q->server->setup.explain(q->server->setup.context, &x->answer);
     return HANDLED_LATER;
+}
+
+/* ---- of all tasks ---- */
+
+struct history_query {
+    unsigned results;
+    int64_t limit, from_ms, to_ms;
+    struct str cursor, worker, queue;
+};
+
+static enum err history_read_filter(struct request *q, struct history_query *p, struct history_filter *ret,
+                                    struct error *e)
+{
+    enum { NOW_SLACK_MS = 60000 }; /* clocks of nodes differ */
+    static const struct query_field known[] = {
+        { .name = "status", .kind = QUERY_RESULTS, .offset = offsetof(struct history_query, results) },
+        { .name = "limit",
+          .kind = QUERY_I64,
+          .offset = offsetof(struct history_query, limit),
+          .min = 1,
+          .max = LIST_MAX },
+        { .name = "cursor",
+          .kind = QUERY_TEXT,
+          .offset = offsetof(struct history_query, cursor),
+          .max = SEAL_TEXT_MAX },
+        { .name = "worker", .kind = QUERY_TEXT, .offset = offsetof(struct history_query, worker) },
+        { .name = "queue", .kind = QUERY_TEXT, .offset = offsetof(struct history_query, queue) },
+        { .name = "from", .kind = QUERY_TIME, .offset = offsetof(struct history_query, from_ms) },
+        { .name = "to", .kind = QUERY_TIME, .offset = offsetof(struct history_query, to_ms) },
+    };
+    struct history_filter f = { .tenant = q->who.tenant, .may_lag = true };
+    if (query_read(q->query, known, array_count(known), p, &q->arena, e) || seal_open_id(q, p->cursor, &f.before, e))
+        return e->code;
+    if (p->to_ms && p->to_ms <= p->from_ms)
+        return error_field(e, "to", "must be later than 'from'");
+    f.statuses = p->results;
+    f.worker = p->worker;
+    f.queue = p->queue;
+    f.from_us = max_of(p->from_ms, (int64_t)0) * 1000;
+    f.to_us = (p->to_ms > 0 ? min_of(p->to_ms, HISTORY_TIME_MAX) : q->now_ms + NOW_SLACK_MS) * 1000;
+    f.limit = (size_t)p->limit;
+    *ret = f;
+    return ERR_OK;
+}
+
+enum handled executions_of_all(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct history_query p = { .limit = LIST_DEFAULT };
+    struct history_filter f;
+    struct history_page page = { 0 };
+    if (history_read_filter(q, &p, &f, &e) || reader_history(r, &f, &q->arena, &page, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, "executions");
+    jw_array(&w);
+    for (size_t i = 0; i < page.n; i++) {
+        jw_object(&w);
+        execution_facts(&w, &page.v[i].execution);
+        jw_kv_str_or_null(&w, "task_name", page.v[i].name);
+        jw_kv_str_or_null(&w, "queue", page.v[i].queue);
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    pagination_write(
+        q, &w, &(struct pagination){ .more = page.more, .next = page.next_before, .limit = p.limit, .total = -1 });
+    jw_object_end(&w);
+    return HANDLED_DONE;
 }
 
 enum handled occurrences_list(struct request *q, struct reader *r)

@@ -116,7 +116,7 @@ static enum handled explain_respond(struct request *q, const struct task *t, con
 
 /* ---- other tasks ---- */
 
-enum { PARENTS_SHOWN = 5 };
+enum { PARENTS_SHOWN = 5, NAME_SHOWN = 120 };
 
 static void explain_add_parent(struct buf *b, const struct linked_task *p, int64_t now_ms)
 {
@@ -124,7 +124,10 @@ static void explain_add_parent(struct buf *b, const struct linked_task *p, int64
     enum task_state shown = task_shown_state(&t, now_ms);
     char id[UUID_TEXT + 1], when[RFC3339_TEXT + 1];
     uuid_format(p->id, id);
-    buf_printf(b, "%s (%s", id, p->exists ? task_state_name(shown) : "removed");
+    buf_text(b, id);
+    if (p->exists && p->name.n)
+        buf_printf(b, " '" STR_FMT "'", STR_ARG(str_utf8_cut(p->name, NAME_SHOWN)));
+    buf_printf(b, " (%s", p->exists ? task_state_name(shown) : "removed");
     if (p->exists && shown == TASK_SCHEDULED) {
         rfc3339_format(p->due_ms, when);
         buf_printf(b, " for %s", when);
@@ -132,7 +135,7 @@ static void explain_add_parent(struct buf *b, const struct linked_task *p, int64
     buf_text(b, ")");
 }
 
-/* "it waits for 2 of 3 tasks: A (RUNNING), B (SCHEDULED for …)" */
+/* "it waits for 2 of 3 tasks: ID 'load' (RUNNING), ID (SCHEDULED for …)" */
 static enum handled explain_dependency(struct request *q, struct reader *r, const struct task *t)
 {
     struct error e = { 0 };

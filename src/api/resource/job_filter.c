@@ -4,7 +4,7 @@
 
 struct filter_body {
     struct str status, name, queue, task_type, cause;
-    int64_t due_before_ms, due_after_ms;
+    int64_t due_before_ms, due_after_ms, created_before_ms, created_after_ms;
     int kind; /* NO_KIND: any */
     bool has_all, all;
 };
@@ -21,6 +21,8 @@ static const struct json_field fields[] = {
     { ROW("cause", STR, cause), .min = 1, .max = FINGERPRINT_TEXT, .characters = true },
     { ROW("due_before", TIME, due_before_ms) },
     { ROW("due_after", TIME, due_after_ms) },
+    { ROW("created_before", TIME, created_before_ms) },
+    { ROW("created_after", TIME, created_after_ms) },
     { ROW("all", BOOL, all), .seen_offset = offsetof(struct filter_body, has_all) },
 };
 
@@ -66,6 +68,8 @@ enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct
         .cause = b.cause,
         .due_before_ms = b.due_before_ms,
         .due_after_ms = b.due_after_ms,
+        .created_before_ms = b.created_before_ms,
+        .created_after_ms = b.created_after_ms,
     };
     return job_filter_read_states(b.status, &ret->states, e);
 }

@@ -9,6 +9,7 @@
 
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "core/task/trace.h"
 #include "node/lease/leasing.h"
 
 enum {
@@ -108,6 +109,15 @@ static int64_t leases_deadline_ms(const struct task *t)
     return t->timeout_ms ? uuid_time_ms(t->claim) + t->timeout_ms : INT64_MAX;
 }
 
+/* The lease is a span of its own in the task's trace. */
+static void leases_write_trace(struct jw *w, const struct task *t)
+{
+    char parent[TRACE_PARENT + 1];
+    struct trace trace = trace_of(t);
+    trace_parent(&trace, hash_bytes(HASH_STABLE, uuid_bytes(&t->claim)), parent);
+    jw_kv_cstr(w, "traceparent", parent);
+}
+
 static void leases_write_acquired(struct request *q, const struct lease_ask *a)
 {
     struct task_context c = { .tenant = q->who.tenant, .now_ms = q->now_ms, .zones = NULL };
@@ -123,6 +133,7 @@ static void leases_write_acquired(struct request *q, const struct lease_ask *a)
         jw_kv_i64(&w, "fence", t->fence);
         jw_kv_time(&w, "expires_at", min_of(a->terms.until_ms, leases_deadline_ms(t)));
         jw_kv_i64(&w, "attempt", t->attempts + 1);
+        leases_write_trace(&w, t);
         jw_key(&w, "task");
         task_to_json(&w, t, &c);
         jw_object_end(&w);
@@ -379,6 +390,7 @@ struct lease_request {
     enum report report;
     struct fail_body fail;
     struct task task;
+    struct trace trace; /* of the task */
     struct lease_row row;
     struct lease_renewal renewal;
     struct settlement settlement;
@@ -587,6 +599,7 @@ static struct outcome leases_outcome_of(const struct request *q, const struct le
                          .started_us = task_leased_ms(&h->task) * US_PER_MS,
                          .completed_us = q->now_ms * US_PER_MS,
                          .worker = h->row.worker,
+                         .trace_id = str_from(h->trace.id),
                          .late_by = task_lease_late_cause(&h->task) };
     if (h->report == REPORT_COMPLETE) {
         o.output = h->task.links & TASK_KEEPS_OUTPUT ? result : str_utf8_cut(result, OUTPUT_BYTES);
@@ -603,6 +616,7 @@ static struct outcome leases_outcome_of(const struct request *q, const struct le
 static void leases_submit_settle(struct request *q)
 {
     struct lease_request *h = q->context;
+    h->trace = trace_of(&h->task);
     struct outcome o = leases_outcome_of(q, h);
     struct settle_facts facts = settle_facts_of(&h->task, &o, &q->arena);
     struct prng random;

@@ -7,6 +7,7 @@ enum { TOTAL_MAX = 10000, OFFSET_MAX = 1000000 };
 
 static const char *const listing_group_names[] = { "cause", NULL };
 static const char *const listing_yes_no_names[] = { "false", "true", NULL };
+static const char *const listing_view_names[] = { "full", "brief", NULL };
 static const char *const listing_kind_names[] = { "ONE_TIME", "RECURRING", NULL };
 
 #define FIELD(text, kind_, member, ...)                                                                                \
@@ -30,15 +31,18 @@ static const struct query_field listing_fields[] = {
     FIELD("id", QUERY_TEXT, id, .max = UUID_TEXT),
     FIELD("occurrences", QUERY_CHOICE, occurrences, .names = listing_yes_no_names),
     FIELD("workflow", QUERY_TEXT, workflow, .max = STEP_NAME_MAX),
+    FIELD("created_before", QUERY_TIME, created_before_ms, .max = 0),
+    FIELD("created_after", QUERY_TIME, created_after_ms, .max = 0),
+    FIELD("view", QUERY_CHOICE, view, .names = listing_view_names),
 };
 
 /* The parameters that each kind of list has: bit i for row i of the table. */
 static const unsigned listing_known_fields[] = {
-    [LISTING_TASKS] = 0x63ff,
-    [LISTING_RECURRING] = 0x23ff & ~0x2,  /* not type: it is always RECURRING */
-    [LISTING_OCCURRENCES] = 0x380 | 0x01, /* status and paging */
-    [LISTING_DLQ] = 0x3fff & ~0x63,       /* not status, type and due times */
-    [LISTING_RUNS] = 0x818d,              /* status, name, queue, workflow and paging by cursor */
+    [LISTING_TASKS] = 0x763ff,
+    [LISTING_RECURRING] = 0x723ff & ~0x2,     /* not type: it is always RECURRING */
+    [LISTING_OCCURRENCES] = 0x40000 | 0x0381, /* status, paging and the view */
+    [LISTING_DLQ] = 0x73fff & ~0x63,          /* not status, type and due times */
+    [LISTING_RUNS] = 0x3818d, /* status, name, queue, workflow, times of creation and paging by cursor */
 };
 
 struct task_context request_context(const struct request *q)
@@ -53,6 +57,7 @@ struct task_context request_context(const struct request *q)
                                   .secrets = setup->secrets,
                                   .brokers = setup->brokers,
                                   .needs = setup->needs,
+                                  .trace = q->trace,
                                   .no_workers = !setup->queue_timeout_max,
                                   .timeout_max_ms =
                                       setup->queue_timeout_max ? setup->queue_timeout_max(setup->context) : 0 };
@@ -121,6 +126,9 @@ static struct task_filter listing_filter(const struct request *q, const struct l
     f.cause = l->cause;
     f.due_before_ms = l->due_before_ms;
     f.due_after_ms = l->due_after_ms;
+    f.created_before_ms = l->created_before_ms;
+    f.created_after_ms = l->created_after_ms;
+    f.brief = l->view == LISTING_VIEW_BRIEF;
     f.before = l->before;
     f.limit = (size_t)l->limit;
     f.offset = l->page ? (size_t)((l->page - 1) * l->limit) : 0;
@@ -151,7 +159,7 @@ enum handled listing_answer(struct request *q, struct reader *r, const struct li
     jw_key(&w, "tasks");
     jw_array(&w);
     for (size_t i = 0; i < page.tasks.n; i++)
-        task_to_json(&w, &page.tasks.v[i], &c);
+        (f.brief ? task_summary_to_json : task_to_json)(&w, &page.tasks.v[i], &c);
     jw_array_end(&w);
     p.more = page.more && !l->page;
     p.next = page.next_before;

@@ -7,6 +7,8 @@
 
 enum { NAME_FILTER_MAX = 256 /* characters: the longest name, and a * */ };
 
+enum { LISTING_VIEW_BRIEF = 2 };
+
 struct listing {
     unsigned states;
     int kind; /* 0: any, 1: ONE_TIME, 2: RECURRING */
@@ -15,7 +17,8 @@ struct listing {
     struct str id;          /* a whole id, or its beginning */
     int occurrences;        /* 2: list occurrences, too */
     int group_by, resolved; /* of dead letters. group_by 1: by cause. resolved 1: no, 2: yes */
-    int64_t due_before_ms, due_after_ms;
+    int64_t due_before_ms, due_after_ms, created_before_ms, created_after_ms;
+    int view;            /* 0 and 1: whole tasks */
     int64_t limit, page; /* page 0: by cursor */
     struct str cursor;
     struct uuid before; /* the cursor's */

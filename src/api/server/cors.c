@@ -5,7 +5,7 @@
 #define CORS_MAX_AGE         "600"
 #define CORS_REQUEST_HEADERS "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Belfry-Timing"
 #define CORS_ANSWER_HEADERS                                                                                            \
-    "ETag, Location, Retry-After, RateLimit, RateLimit-Policy, Idempotency-Replayed, Belfry-Applied, Server-Timing"
+    "ETag, Location, Retry-After, RateLimit, RateLimit-Policy, Idempotency-Replayed, Belfry-Applied, Server-Timing, X-Request-Id"
 
 /* scheme://host or scheme://host:port: browsers send nothing behind it. */
 static bool cors_origin_is_valid(struct str origin)

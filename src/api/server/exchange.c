@@ -11,6 +11,7 @@
 #include "api/server/negotiate.h"
 #include "api/server/query.h"
 #include "base/sentence.h"
+#include "core/task/trace.h"
 
 /* ---- headers ---- */
 
@@ -28,6 +29,9 @@ static const struct {
     { "Accept-Encoding", offsetof(struct request_head, accept_encoding), true },
     { "If-None-Match", offsetof(struct request_head, if_none_match), true },
     { "Origin", offsetof(struct request_head, origin), false },
+    { "traceparent", offsetof(struct request_head, traceparent), true }, /* given twice it is not valid: no error */
+    { "tracestate", offsetof(struct request_head, tracestate), true },
+    { "X-Request-Id", offsetof(struct request_head, request_id), true },
     { "Belfry-Timing", offsetof(struct request_head, timing), false },
 };
 
@@ -64,6 +68,9 @@ static void exchange_read_fields(struct request *q)
     for (size_t i = 0; i < x->head->field_count; i++)
         exchange_read_field(q, http_span_str(x->head->fields[i].name, x->text),
                             http_span_str(x->head->fields[i].value, x->text));
+    const struct request_head *h = &q->head;
+    if (!trace_keep(h->traceparent, h->tracestate, h->request_id, &q->arena, &q->trace))
+        abort(); /* as above */
 }
 
 bool media_type_is_ical(struct str type)
@@ -286,12 +293,22 @@ static void exchange_add_timing(struct http_answer *a, const struct request *q)
     http_answer_add(a, "Server-Timing", text);
 }
 
+static void exchange_add_request_id(struct http_answer *a, const struct request *q)
+{
+    char text[TRACE_REQUEST_MAX + 1];
+    if (!trace_request_is_valid(q->head.request_id))
+        return;
+    snprintf(text, sizeof text, STR_FMT, STR_ARG(q->head.request_id));
+    http_answer_add(a, "X-Request-Id", text);
+}
+
 /* The headers that depend on the request, beside those of the answer itself. */
 static void exchange_add_more(struct http_answer *a, const struct request *q)
 {
     bool has_origins = q->server->setup.cors_origins.n > 0;
     http_answer_add(a, "Vary", has_origins ? "Accept-Encoding, Origin" : "Accept-Encoding");
     exchange_add_timing(a, q);
+    exchange_add_request_id(a, q);
     cors_add_headers(q, a);
 }
 

@@ -22,6 +22,7 @@
 struct request_head {
     struct str authorization, idempotency_key, if_match, content_type, content_encoding, origin, timing;
     struct str accept, accept_encoding, if_none_match; /* lists: several lines are joined */
+    struct str traceparent, tracestate, request_id;    /* for the trace of tasks (core/task/trace.h) */
     const char *repeated; /* the name of a header that may be given once and is given twice; NULL: none */
 };
 
@@ -52,6 +53,7 @@ struct request {
     struct uuid other; /* {other} in the path */
     struct str name;   /* {name} in the path */
     struct request_head head;
+    struct str trace; /* what its new tasks keep of the caller (core/task/trace.h) */
     struct identity who;
     bool authenticated;         /* `who` was checked, or the route is public */
     int32_t certificate_tenant; /* an API key must be of this tenant, too; 0: the client has no mapped certificate */

@@ -105,6 +105,7 @@ enum {
     X(POST, "/v1/preview", TASKS_READ, BODY, preview_body, READS, 0)                                                   \
     X(GET, "/v1/upcoming", TASKS_READ, NO_BODY, upcoming_of_all, READS, 0)                                             \
     X(GET, "/v1/tasks/{id}/executions", TASKS_READ, NO_BODY, executions_list, READS, 0)                                \
+    X(GET, "/v1/executions", TASKS_READ, NO_BODY, executions_of_all, READS, 0)                                         \
     X(GET, "/v1/tasks/{id}/occurrences", TASKS_READ, NO_BODY, occurrences_list, READS, 0)                              \
     X(POST, "/v1/recurring-tasks", TASKS_WRITE, BODY, tasks_create, ROUTE_WRITES | ROUTE_INLINE | ROUTE_BODY_KEY | RE, \
       0)                                                                                                               \

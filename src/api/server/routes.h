@@ -64,7 +64,7 @@ route_handler tasks_create, tasks_list, tasks_get, tasks_names; /* tasks.c */
 route_handler tasks_show;                           /* the task q->id, whatever the query; for other handlers */
 route_handler tasks_patch, tasks_delete, tasks_act; /* edit.c */
 route_handler batch_create;                         /* batch.c */
-route_handler executions_list, occurrences_list;    /* executions.c */
+route_handler executions_list, executions_of_all, occurrences_list;                          /* executions.c */
 route_handler preview_body, upcoming_of_task, upcoming_of_all;                               /* preview_body.c */
 route_handler dependencies_get, dependencies_add, dependencies_remove;                       /* dependencies.c */
 route_handler tasks_explain;                                                                 /* explain.c */

@@ -26,6 +26,7 @@ struct task_context {
     bool only_times;                    /* a preview: the task needs no target */
     bool no_workers;                    /* there is no fleet of workers: this node runs all tasks itself */
     int64_t timeout_max_ms;             /* the longest time that the queue lets a task run; 0: no limit */
+    struct str trace;                   /* of a new task */
     struct depends_on *ret_depends;     /* result: what a new task waits for; NULL: depends_on is refused */
 };
 
@@ -67,7 +68,8 @@ bool task_next_execution(const struct task *t, const struct task_context *c, int
 
 /* These write a task as JSON. Of *c they use now_ms, zones and catalog. The brief form is an element of a batch's
  * answer: id, status, next_execution. */
-void task_to_json(struct jw *w, const struct task *t, const struct task_context *c); /* one object */
-void task_members(struct jw *w, const struct task *t, const struct task_context *c); /* inside an open object */
+void task_to_json(struct jw *w, const struct task *t, const struct task_context *c);         /* one object */
+void task_members(struct jw *w, const struct task *t, const struct task_context *c);         /* inside an open object */
+void task_summary_to_json(struct jw *w, const struct task *t, const struct task_context *c); /* view=brief of a list */
 void task_brief_members(struct jw *w, const struct task *t, const struct task_context *c);
 void task_brief_to_json(struct jw *w, const struct task *t, const struct task_context *c);

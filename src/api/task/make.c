@@ -383,6 +383,7 @@ enum err task_from_json(const struct json_doc *body, const struct task_context *
         .version = 1,
         .created_ms = c->now_ms,
         .updated_ms = c->now_ms,
+        .trace = c->trace,
     };
     enum err rc = task_body_read(body, &m.b, a, &why);
     if (rc == ERR_OK)

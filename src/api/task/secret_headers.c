@@ -161,7 +161,7 @@ static struct str secret_scheme(struct str config)
     return str_sub(url, 0, str_find(url, ':', 0));
 }
 
-static bool secret_same_host(const struct task *current, enum target_kind kind, struct str config)
+bool secret_headers_same_host(const struct task *current, enum target_kind kind, struct str config)
 {
     char was[TARGET_HOST_MAX], is[TARGET_HOST_MAX];
     struct task next = { .target = kind, .target_config = config };
@@ -190,18 +190,37 @@ static enum err secret_rewrite(const struct secret_keeper *k, struct str config,
                                                               : error_set(k->e, ERR_LIMIT, "the body is too large");
 }
 
+/* Without keys, values are stored as they are. One that looks like a ciphertext would be taken for one. */
+static enum err secret_check_plain(const struct secret_keeper *k, struct str config)
+{
+    struct json_cursor c = { .text = secret_member(config, S("headers")) };
+    struct str name, value, plain;
+    while (c.text.n && c.text.p[0] == '{' && json_next(&c, &name, &value)) {
+        bool may_be = header_is_secret(name) && value.n && value.p[0] == '"' &&
+                      (str_find(value, '\\', 0) < value.n || str_starts(value, S("\"" SECRET_PREFIX)));
+        if (may_be && secret_decode(k, value, &plain))
+            return k->e->code;
+        if (may_be && secret_is_sealed(plain))
+            return secret_refuse(name, "must not begin with " SECRET_PREFIX ", which marks an encrypted value", k->e);
+    }
+    return ERR_OK;
+}
+
 enum err secret_headers_keep(const struct task *current, enum target_kind kind, struct str config,
                              const struct secret_sealer *sealer, struct arena *a, struct str *ret, struct error *e)
 {
     *ret = config;
-    if (!str_contains_nocase(config, sealer->secrets ? S("\"headers\"") : S(HIDDEN)))
+    if (!str_contains_nocase(config, S("\"headers\"")))
         return ERR_OK;
     struct secret_keeper k = { .old = current ? secret_member(current->target_config, S("headers")) : S(""),
-                               .same_host = secret_same_host(current, kind, config),
+                               .same_host = secret_headers_same_host(current, kind, config),
                                .sealer = sealer,
                                .a = a,
                                .e = e };
-    return secret_rewrite(&k, config, ret);
+    if (!sealer->secrets && secret_check_plain(&k, config))
+        return e->code;
+    bool as_it_is = !sealer->secrets && !str_contains_nocase(config, S(HIDDEN));
+    return as_it_is ? ERR_OK : secret_rewrite(&k, config, ret);
 }
 
 enum err secret_headers_move(const struct secret_sealer *to, struct uuid from, struct str config, struct arena *a,

@@ -17,6 +17,9 @@ struct secret_sealer {
     struct uuid row;
 };
 
+/* Whether both configurations call the same scheme, host and port, or the same broker. */
+bool secret_headers_same_host(const struct task *current, enum target_kind kind, struct str config);
+
 /* Replaces each *** in the new configuration by the value that the task had, and encrypts the others. current: NULL for
  * a new task. If the host or broker is another one, the values must be given again: otherwise who may edit a task could
  * send its secrets to himself. */

@@ -271,14 +271,19 @@ static void task_view_progress(struct jw *w, const struct task *t)
     jw_kv_time_or_null(w, "last_run_at", t->last_run_ms);
 }
 
-void task_members_as(struct jw *w, const struct task *t, const struct task_context *c, const char *target)
+static void task_view_names(struct jw *w, const struct task *t)
 {
-    task_view_head(w, t, c);
     jw_kv_cstr(w, "type", kind_names[t->kind]);
     jw_kv_str_or_null(w, "name", t->name);
     jw_kv_str_or_null(w, "task_type", t->task_type);
     jw_kv_str(w, "queue", t->queue);
     jw_kv_i64(w, "priority", t->priority);
+}
+
+void task_members_as(struct jw *w, const struct task *t, const struct task_context *c, const char *target)
+{
+    task_view_head(w, t, c);
+    task_view_names(w, t);
     task_view_timing(w, t, c);
     task_view_conflicts(w, t);
     jw_kv_cstr(w, "delivery", delivery_names[t->delivery]);
@@ -298,6 +303,20 @@ void task_to_json(struct jw *w, const struct task *t, const struct task_context 
 {
     jw_object(w);
     task_members(w, t, c);
+    jw_object_end(w);
+}
+
+/* What a list shows of a task: all but what is sent, to whom, and how it is tried again. */
+void task_summary_to_json(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    jw_object(w);
+    task_view_head(w, t, c);
+    task_view_names(w, t);
+    task_view_timing(w, t, c);
+    if (t->waits_for.n || (task_waits_for_parents(t) && t->links & TASK_WAITS))
+        task_view_waiting(w, t);
+    jw_kv_cstr(w, "target_type", target_kind_name(t->target));
+    task_view_progress(w, t);
     jw_object_end(w);
 }
 

@@ -6,6 +6,7 @@
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/workflow/definition_secrets.h"
 #include "api/workflow/run.h"
 #include "port/crypto.h"
 
@@ -81,7 +82,7 @@ enum handled workflow_definitions_get(struct request *q, struct reader *r)
     jw_object(&w);
     definitions_write_members(&w, &row, d->dag);
     jw_key(&w, "definition");
-    jw_raw(&w, d->dag->text);
+    definition_secrets_hide(&w, d->dag->text);
     jw_object_end(&w);
     return HANDLED_DONE;
 }
@@ -225,6 +226,19 @@ static enum handled definitions_put(struct request *q, struct reader *r)
     return request_submit(q, definitions_on_put);
 }
 
+/* Secrets that the client was not shown stay as they are in the latest version. */
+static enum err definitions_keep_secrets(struct request *q, struct reader *r, struct str *text, struct error *e)
+{
+    struct workflow_row latest;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    enum err rc = reader_workflow(r, q->who.tenant, q->name, 0, &q->arena, &latest, e);
+    if (!rc)
+        rc = definition_cache_get(q->server->definitions, r, q->who.tenant, latest.hash, &d, e);
+    if (rc == ERR_NOT_FOUND)
+        return ERR_OK;
+    return rc ? rc : definition_secrets_keep(*text, d->dag->text, &q->arena, text, e);
+}
+
 enum handled workflow_definitions_put(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -239,6 +253,8 @@ enum handled workflow_definitions_put(struct request *q, struct reader *r)
     }
     if (text.n == 0)
         return request_refuse(q, PROBLEM_INVALID, "the body must be a definition: {\"steps\": […]}");
+    if (str_contains_nocase(text, S("\"***\"")) && definitions_keep_secrets(q, r, &text, &e))
+        return request_fail(q, &e);
     struct definition_errors *errors = arena_new(&q->arena, struct definition_errors);
     if (!errors)
         return request_refuse(q, PROBLEM_TOO_LARGE, "the definition does not fit in the memory allowed");

@@ -217,21 +217,28 @@ static enum err holds_read_below(struct run_holds *c, const struct task *t, stru
     return holds_set(c, h, e, h->gate, STR_FMT " in run %s", STR_ARG(h->text), id);
 }
 
-/* The items of a map are in its queue. */
+/* The items of a map are in its queue. If the map limits how many run at once, others wait for these, and only what
+ * holds these is told. */
 static enum err holds_read_items(struct run_holds *c, const struct task *t, struct run_hold *h, struct error *e)
 {
+    bool limited = c->d->steps[place_step(t->place)].map.max_concurrent > 0;
     struct step_filter f = { .tenant = t->tenant,
                              .run = t->run,
-                             .states = 1U << TASK_BLOCKED,
+                             .states = 1U << TASK_SCHEDULED | (limited ? 0 : 1U << TASK_BLOCKED),
                              .by_step = true,
                              .step = place_step(t->place),
                              .has_after = true,
                              .after = t->place,
-                             .limit = 1 };
+                             .limit = BELOW_MAX };
     if (holds_read_queue(c, t, h, e))
         return e->code;
-    bool limited = c->d->steps[place_step(t->place)].map.max_concurrent > 0;
-    return h->gate != EXPLAIN_NONE || limited || !holds_may_look(c) ? ERR_OK : holds_first_of(c, &f, h, e);
+    if (h->gate != EXPLAIN_NONE || !holds_may_look(c))
+        return ERR_OK;
+    if (holds_first_of(c, &f, h, e))
+        return e->code;
+    if (h->gate == EXPLAIN_WORKER) /* others may be leased */
+        *h = (struct run_hold){ .gate = EXPLAIN_NONE };
+    return ERR_OK;
 }
 
 /* ---- workers ---- */

@@ -241,6 +241,8 @@ static enum err workflows_write_list(struct request *q, struct reader *r, const 
                              .states = l->states,
                              .name = l->name,
                              .queue = l->queue,
+                             .created_before_ms = l->created_before_ms,
+                             .created_after_ms = l->created_after_ms,
                              .runs = true,
                              .occurrences = true,
                              .before = l->before,

@@ -165,6 +165,10 @@ static enum exit_code command_backup_run(struct cli *cli, const struct options *
         return code;
     if (backup_refuse_postgres(cli, o, "run 'pg_dump --format=custom --file=FILE URL', also while nodes run"))
         return EXIT_REFUSED;
+    if (option_get(o, "with-keys")->number && option_get(o, "without-secrets")->number) {
+        (void)error_field(&e, "--with-keys", "and --without-secrets contradict each other: give one of them");
+        return cli_fail(cli, "backup", &e, EXIT_USAGE);
+    }
     options_data_dir(o, &directory);
     struct backup_request request = {
         .directory = buf_cstr(&directory),
@@ -228,6 +232,7 @@ static void restore_print(struct cli *cli, const struct options *o, const char *
         jw_object(&w);
         jw_kv_cstr(&w, "data_dir", directory);
         jw_kv_bool(&w, "has_pepper", r->has_pepper);
+        jw_kv_bool(&w, "needs_key_file", r->needs_key[0] != '\0');
         if (r->kept[0])
             jw_kv_cstr(&w, "kept", r->kept);
         backup_write_facts_json(&r->facts, &w);
@@ -248,6 +253,11 @@ static void restore_print(struct cli *cli, const struct options *o, const char *
             "%s/pepper before the first start. Otherwise the first start makes a new pepper and a new admin key, and all "
             "other keys must be created again\n",
             directory);
+    if (r->needs_key[0])
+        fprintf(cli->err,
+                "belfry restore: tasks have headers that are encrypted, and the file contains no keys: copy the "
+                "secrets.key of that server, which has key '%s', to %s/secrets.key before the first start\n",
+                r->needs_key, directory);
 }
 
 static enum exit_code command_restore_run(struct cli *cli, const struct options *o)

@@ -124,18 +124,26 @@ static enum exit_code command_copy_run(struct cli *cli, const struct options *o)
     struct copy_progress_line line = { .cli = cli };
     struct copy_progress progress = { copy_on_progress, &line };
     struct copy_request request = { .clock = cli->clock };
+    bool has_secrets = false;
     struct error e;
     buf_init(&url, URL_MAX_);
     if (copy_read_options(o, &url, &request.directory, &e))
         return cli_fail(cli, "copy", &e, EXIT_USAGE);
     request.url = buf_cstr(&url);
     request.progress = isatty(fileno(cli->err)) ? &progress : NULL;
+    request.ret_has_secrets = &has_secrets;
     enum err rc = store_copy(&request, copied, &e);
     copy_clear_progress(&line);
     if (rc)
         return cli_fail(cli, "copy", &e, EXIT_REFUSED);
     copy_mark_source(cli, &request);
     copy_print(cli, copied, option_get(o, "json")->number);
+    if (has_secrets)
+        fprintf(cli->err,
+                "belfry copy: tasks have headers that are encrypted, and the keys are not in the database: copy "
+                "%s/secrets.key (or the file of secrets.key_file) to every node and worker, and name it in "
+                "secrets.key_file\n",
+                request.directory);
     return EXIT_DONE;
 }
 
@@ -156,6 +164,7 @@ const struct command command_copy = {
         "compares. Stop the server first. A server on the database is refused until the copy is complete. If the copy is\n"
         "interrupted, run it again: it continues where it stopped. The source keeps its data. Tasks that were running when\n"
         "the server stopped count as lost, as after a crash. Never start the old server again: both would run every task.\n"
+        "The key file is not copied: take secrets.key of the old directory to every node and worker (secrets.key_file).\n"
         "A file copied-to in the old directory lets 'serve' and 'backup' warn. Remove it if the copy was only a trial.\n"
         "\n"
         "Examples:\n"

@@ -60,6 +60,7 @@ static const struct wire_field fields[] = {
     { "target_config",    WIRE_JSON, AT(target_config) },
     { "payload",          WIRE_JSON, AT(payload) },
     { "extra",            WIRE_JSON, AT(extra) },
+    { "trace",            WIRE_TEXT, AT(trace) },
     { "links",            WIRE_INT, AT(links), WIRE_BETWEEN(0, TASK_LINKS) },
 };
 #undef AT

@@ -4,4 +4,5 @@
 #include "core/task/task.h"
 
 void execution_to_json(struct jw *w, const struct execution *x);
+void execution_facts(struct jw *w, const struct execution *x);   /* the same without the output */
 void execution_members(struct jw *w, const struct execution *x); /* within an object that the caller opened */

@@ -252,7 +252,7 @@ bool task_may_expire(const struct task *t)
            !(t->links & (TASK_OPENED | TASK_AWAITS));
 }
 
-enum { TEXTS = 18 };
+enum { TEXTS = 19 };
 
 static void task_texts(struct task *t, struct str *ret[TEXTS])
 {
@@ -264,6 +264,7 @@ static void task_texts(struct task *t, struct str *ret[TEXTS])
         &t->target_config,
         &t->payload,
         &t->extra,
+        &t->trace,
         &t->schedule.cron,
         &t->schedule.time_zone,
         &t->schedule.calendar,

@@ -96,7 +96,8 @@ enum task_link {
     TASK_HAS_PARENTS = 1,  /* it was given tasks to wait for */
     TASK_HAS_CHILDREN = 2, /* others were told to wait for it */
     TASK_WAITS = 4,        /* its join is not decided: not final, BLOCKED or PAUSED */
-    TASK_BROKEN = 8,       /* SKIPPED, because a task that it depends on failed */
+    /* SKIPPED, because a task that it depends on failed. Of a map: more of its items have failed than may. */
+    TASK_BROKEN = 8,
     /* Of runs and their steps (port/store/runs.h): */
     TASK_OPEN = 16,          /* RUNNING, under no claim: it waits for the tasks that it was opened with */
     TASK_OPENED = 32,        /* it was opened: it is control work from now on */
@@ -106,7 +107,8 @@ enum task_link {
     TASK_BY_HAND = 512,      /* a user decided over it: its join did not */
     TASK_AGAIN = 1024,       /* a run that was opened: the next claim retries its steps */
     TASK_BEGUN = 2048,       /* the first page of its opening with `again` is stored, the last one is not */
-    TASK_LINKS = 4095,
+    TASK_SIGNALLED = 4096,   /* an await: a signal came after its claim, so its plan may not know it */
+    TASK_LINKS = 8191,
 };
 
 /* Of a run that was opened, when it is retried. */
@@ -165,6 +167,7 @@ struct task {
     struct str target_config; /* JSON text as received; empty: {} */
     struct str payload;       /* JSON text as received; empty: none */
     struct str extra;         /* JSON object text of fields that affect no decision (metadata …); empty: none */
+    struct str trace;         /* whose call made it (core/task/trace.h); empty: not known */
 
     struct schedule schedule; /* RECURRING only, like the next five */
     int64_t cursor_ms;        /* the next occurrence to spawn */

@@ -94,7 +94,7 @@ static void reconcile_on_look(struct io_request *e)
     r->has_epoch = true;
     r->looks_wanted -= r->looks_wanted > 0;
     r->state = r->look.ret;
-    metric_set(r->setup.reaper.metrics, METRIC_QUEUE_DEPTH, (double)max_of(r->state.waiting, (int64_t)0));
+    metric_set(r->setup.reaper.metrics, METRIC_QUEUE_WAITING, (double)max_of(r->state.waiting, (int64_t)0));
     r->setup.answers(r->setup.reaper.context);
 }
 

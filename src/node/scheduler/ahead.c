@@ -77,6 +77,7 @@ bool scheduler_take_place(struct scheduler *s, struct armed *a)
     a->late_by = by ? by : LATE_ROOM;
     a->ready_ms = s->now.steady_ms;
     list_push(&s->ready, &a->ready_since);
+    s->ready_count++;
     lanes_ready_add(s->lanes, a->held->lane, &a->ready, a->task->due_ms);
     return false;
 }
@@ -92,6 +93,7 @@ void scheduler_off_wheel(struct scheduler *s, struct armed *a)
         return;
     }
     list_remove(&a->ready_since);
+    s->ready_count--;
     lanes_ready_remove(s->lanes, a->held->lane, &a->ready);
 }
 

@@ -300,6 +300,7 @@ static void scheduler_on_granted(void *context, struct heap_node *ready)
     struct scheduler *s = context;
     struct armed *a = container_of(ready, struct armed, ready);
     list_remove(&a->ready_since);
+    s->ready_count--;
     scheduler_give_place(s, a->held);
     if (s->claiming)
         s->claiming->contested = true;

@@ -103,6 +103,7 @@ struct scheduler {
     bool freed;                        /* a place became free after the last step */
     size_t returning;                  /* overdue tasks that were given back and are not settled */
     size_t ahead_count, ahead_bytes;   /* of tasks without a place */
+    size_t ready_count;                /* in ready */
     int64_t ahead_at_ms;               /* steady: when a claim ahead was last made */
     int64_t slow_ms[2], slow_since_ms; /* the slowest claims of this and of the last SLOW_MS */
     size_t parents;                    /* among the held tasks: held.is_parent */

@@ -464,6 +464,7 @@ struct scheduler_status scheduler_status(const struct scheduler *s)
         .held = s->held.n,
         .placed = lanes_places(s->lanes).taken,
         .ahead = s->ahead_count,
+        .ready = s->ready_count,
         .room = lanes_places(s->lanes).all,
         .lanes = lanes_count(s->lanes),
         .suspects = s->suspects,

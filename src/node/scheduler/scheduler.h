@@ -178,6 +178,7 @@ struct scheduler_status {
     size_t armed, held, lanes, suspects;
     size_t placed;   /* of the held tasks: those that run, or are about to */
     size_t ahead;    /* of the held tasks: those that were claimed ahead and have no place yet */
+    size_t ready;    /* of these: those that are due and wait for a place */
     size_t room;     /* how many tasks may run, or wait in a queue for a worker */
     bool falls_back; /* the fleet's queue is down, and due tasks run in this process */
     bool isolating;  /* a suspect is tried, and nothing else runs */

@@ -151,6 +151,17 @@ static void worker_occupy(struct worker *w, const struct task *t, int sign)
     w->suspects += (size_t)(sign * task_is_suspect(t));
 }
 
+/* Logged once a minute: the task itself waits, and shows the same error. */
+static void worker_tell_missing_key(struct worker *w, const struct outcome *o)
+{
+    metric_add(w->setup.metrics, METRIC_TASKS_WITHOUT_KEY, 1);
+    if (w->missing_key_told_ms && w->now.steady_ms - w->missing_key_told_ms < MISSING_KEY_TELL_MS)
+        return;
+    w->missing_key_told_ms = w->now.steady_ms;
+    log_error("secrets_key_missing", kv_str("error", o->error),
+              kv_cstr("remedy", "give this process the key file of the nodes (secrets.key_file) and restart it"));
+}
+
 static void worker_on_run_done(struct run *run, const struct outcome *o)
 {
     struct job *j = container_of(run, struct job, run);
@@ -172,10 +183,15 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
         o = &aborted;
     }
     struct outcome known = *o;
-    known.late_by = o->kind == OUTCOME_HELD ? LATE_LIMIT : j->was_parked ? LATE_HOST : t->late_by;
-    worker_add_outcome(w, j, &known);
-    if (o->kind == OUTCOME_HELD)
+    if (o->kind == OUTCOME_HELD) {
+        known.late_by = o->lacks_key ? LATE_ROOM : LATE_LIMIT;
+        worker_add_outcome(w, j, &known);
+        if (o->lacks_key)
+            worker_tell_missing_key(w, o);
         return;
+    }
+    known.late_by = j->was_parked ? LATE_HOST : t->late_by;
+    worker_add_outcome(w, j, &known);
     late_measure(w->setup.metrics, task_awaited_ms(t), (&known)->started_us, (&known)->late_by);
     metric_observe_us(w->setup.metrics, METRIC_EXECUTION_TIME, o->completed_us - o->started_us);
 }
@@ -490,7 +506,7 @@ static void worker_show_metrics(const struct worker *w)
     metric_set(w->setup.metrics, METRIC_TASKS_PARKED, (double)w->parked.n);
     metric_set(w->setup.metrics, METRIC_UTILIZATION, (double)w->running.n / (double)w->setup.slots);
     if (c->at_once)
-        metric_set(w->setup.metrics, METRIC_QUEUE_DEPTH, (double)c->ops->queue_depth(c));
+        metric_set(w->setup.metrics, METRIC_QUEUE_WAITING, (double)c->ops->queue_depth(c));
 }
 
 /* When to ask although nothing happened: after a failure, if there is room again, and for tasks that are to be

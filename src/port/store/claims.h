@@ -184,7 +184,7 @@ struct settlement {
     const struct task *replace; /* NULL: the verdict decides */
     bool stale;                 /* result */
     /* Result, unless stale: the state that was stored. It is not the verdict's if the run was stopped or paused
-     * meanwhile (port/store/runs.h, rules 7 and 8). */
+     * meanwhile (port/store/runs.h, rules 7, 8 and 10). */
     enum task_state ret_state;
 };
 

@@ -80,8 +80,9 @@ enum flow_decision dependency_decide(enum dag_join join, uint32_t expected, stru
 
 enum flow_decision open_decide(uint32_t expected, int64_t max_broken, struct flow_counts c)
 {
-    bool is_over = c.arrived >= expected || (max_broken >= 0 && c.broken > max_broken);
-    return is_over ? FLOW_START : FLOW_WAIT;
+    if (max_broken >= 0 && c.broken > max_broken)
+        return FLOW_SKIP_BROKEN;
+    return c.arrived >= expected ? FLOW_START : FLOW_WAIT;
 }
 
 struct str dependency_skip_reason(struct uuid parent, enum dag_type type, enum flow_outcome is,
@@ -121,6 +122,7 @@ void dependency_apply(struct task *t, enum flow_decision d, struct str why, int6
     t->links &= ~TASK_WAITS;
     if (t->links & TASK_OPEN) { /* control work goes on, whatever its join says */
         t->links &= ~TASK_OPEN;
+        t->links |= d == FLOW_SKIP_BROKEN ? TASK_BROKEN : 0;
         t->state = TASK_SCHEDULED;
         task_set_due(t, now_ms);
         return;
@@ -134,6 +136,20 @@ void dependency_apply(struct task *t, enum flow_decision d, struct str why, int6
     t->waits_for = (struct str){ 0 };
     t->completed_ms = now_ms;
     t->last_error = why;
+}
+
+bool dependency_arrive(struct task *t, enum flow_decision d, struct str why, int64_t now_ms)
+{
+    bool breaks = t->links & TASK_OPENED && !(t->links & TASK_BROKEN) && d == FLOW_SKIP_BROKEN;
+    if (t->links & TASK_WAITS && d != FLOW_WAIT) {
+        dependency_apply(t, d, why, now_ms);
+        return true;
+    }
+    if (t->links & TASK_WAITS || !breaks || task_is_final(t->state))
+        return false;
+    t->links |= TASK_BROKEN;
+    t->updated_ms = now_ms;
+    return true;
 }
 
 void dependency_tidy(struct task *next, int old_links)

@@ -108,7 +108,8 @@ enum err dependency_cycle(const struct uuid *path, size_t n, struct error *e);  
 /* The join over all edges; a task without edges starts. */
 enum flow_decision dependency_decide(enum dag_join join, uint32_t expected, struct flow_counts c);
 
-/* The join of a task that was opened (port/store/runs.h): it only waits or goes on. max_broken -1: for all. */
+/* The join of a task that was opened (port/store/runs.h): it waits, or goes on. SKIP_BROKEN: it goes on because more
+ * than max_broken are broken; -1: it waits for all. */
 enum flow_decision open_decide(uint32_t expected, int64_t max_broken, struct flow_counts c);
 
 /* "skipped: it depends on <id> with MUST_SUCCEED, which is FAILED" */
@@ -119,6 +120,9 @@ struct str dependency_skip_reason(struct uuid parent, enum dag_type type, enum f
 
 /* Apply a decision to a task with TASK_WAITS or without (rules 5 to 9); `why` is copied by reference. */
 void dependency_apply(struct task *t, enum flow_decision d, struct str why, int64_t now_ms);
+/* The same after an arrival. A task that is still being opened does not wait yet: it is only marked TASK_BROKEN, if its
+ * join says so. False: the task stays as it is. */
+bool dependency_arrive(struct task *t, enum flow_decision d, struct str why, int64_t now_ms);
 void dependency_tidy(struct task *next, int old_links); /* rule 12 */
 
 /* ---- reading ---- */

@@ -22,13 +22,15 @@ struct task_filter {
     bool by_resolved, resolved; /* by_resolved: only FAILED ones that are resolved, or only those that are not */
     struct str waits_for;       /* tasks that wait for this slot */
     bool runs;                  /* only runs of workflows */
-    int64_t due_before_ms, due_after_ms; /* after <= due_ms < before; 0: no bound */
+    int64_t due_before_ms, due_after_ms;         /* after <= due_ms < before; 0: no bound */
+    int64_t created_before_ms, created_after_ms; /* likewise of created_ms */
     struct uuid parent;   /* occurrences of this recurring task; nil: no occurrences, unless the next is set */
     bool occurrences;     /* occurrences of all recurring tasks, beside the other tasks */
     struct uuid before;   /* only ids below it; nil: from the newest on */
     struct uuid from;     /* only ids at or above it; nil: down to the oldest */
     size_t limit, offset; /* for a list; reader_count counts all pages together */
     bool may_lag;         /* for a person: the answer may miss what was committed a moment ago */
+    bool brief;           /* the tasks of the page have no payload */
 };
 
 struct task_page {
@@ -51,6 +53,31 @@ struct execution_page {
     struct executions executions;
     bool more;
     struct uuid next_before;
+};
+
+/* What ran, over all tasks of a tenant: the attempts that ended last come first, those that ended at about the same
+ * time in any order. Several conditions are joined by "and". */
+struct history_filter {
+    int32_t tenant;
+    unsigned statuses;      /* bit s; 0: any */
+    struct str worker;      /* empty: any */
+    struct str queue;       /* of the task; empty: any */
+    int64_t from_us, to_us; /* from <= completed_us < to; from may be 0 */
+    struct uuid before;     /* next_before of the page before this one; nil: the first page */
+    size_t limit;
+    bool may_lag;
+};
+
+struct history_row {
+    struct execution execution;
+    struct str name, queue; /* of its task; empty: the task is purged, or has no name */
+};
+
+struct history_page {
+    struct history_row *v;
+    size_t n;
+    bool more;               /* also if the search was cut off: an empty page may have more */
+    struct uuid next_before; /* a place in the store, not an id */
 };
 
 /* Dead letters grouped by cause: FAILED tasks that are neither resolved nor deleted. */
@@ -107,6 +134,19 @@ struct store_counts {
     int64_t due;         /* SCHEDULED and not RECURRING, with due_ms <= now; also up to 10,000 */
 };
 
+/* Due tasks of a lane that a claim could take. */
+struct backlog_row {
+    int32_t tenant;
+    struct str queue;
+    int priority;
+    int64_t due;
+};
+
+struct backlog_rows {
+    struct backlog_row *v;
+    size_t n;
+};
+
 /* What a tenant has, without deleted tasks. */
 struct tenant_usage {
     int64_t pending;   /* not final, of any kind */
@@ -130,6 +170,8 @@ struct reader_ops {
     enum err (*count)(struct reader *, const struct task_filter *, size_t max, size_t *ret, struct error *);
     enum err (*executions)(struct reader *, const struct execution_filter *, struct arena *, struct execution_page *ret,
                            struct error *);
+    enum err (*history)(struct reader *, const struct history_filter *, struct arena *, struct history_page *ret,
+                        struct error *);
     enum err (*idempotency)(struct reader *, int32_t tenant, const uint8_t key[32], struct arena *,
                             struct idempotency *ret, struct error *);
     enum err (*key)(struct reader *, struct str id, struct arena *, struct api_key *ret, struct error *);
@@ -152,6 +194,7 @@ struct reader_ops {
     enum err (*counts)(struct reader *, int64_t now_ms, struct store_counts *ret, struct error *);
     enum err (*queue_due)(struct reader *, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                           struct error *);
+    enum err (*backlog)(struct reader *, int64_t now_ms, struct arena *, struct backlog_rows *ret, struct error *);
     enum err (*usage)(struct reader *, int32_t tenant, struct tenant_usage *ret, struct error *);
     enum err (*lease)(struct reader *, int32_t tenant, struct uuid task, struct arena *, struct lease_row *ret,
                       struct error *);
@@ -159,7 +202,7 @@ struct reader_ops {
                         struct error *);
     enum err (*breakers)(struct reader *, const struct breaker_filter *, struct arena *, struct breaker_rows *ret,
                          struct error *);
-    enum err (*sealed)(struct reader *, bool *ret, struct error *);
+    enum err (*sealed)(struct reader *, struct str key_id, bool *ret, struct error *);
     enum err (*audit)(struct reader *, const struct audit_filter *, struct arena *, struct audit_page *ret,
                       struct error *);
     enum err (*definition)(struct reader *, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *,
@@ -188,6 +231,8 @@ enum err reader_list(struct reader *r, const struct task_filter *f, struct arena
 enum err reader_count(struct reader *r, const struct task_filter *f, size_t max, size_t *ret, struct error *e) must_use;
 enum err reader_executions(struct reader *r, const struct execution_filter *f, struct arena *a,
                            struct execution_page *ret, struct error *e) must_use;
+enum err reader_history(struct reader *r, const struct history_filter *f, struct arena *a, struct history_page *ret,
+                        struct error *e) must_use;
 enum err reader_idempotency(struct reader *r, int32_t tenant, const uint8_t key[32], struct arena *a,
                             struct idempotency *ret, struct error *e) must_use;
 enum err reader_key(struct reader *r, struct str id, struct arena *a, struct api_key *ret, struct error *e) must_use;
@@ -226,6 +271,9 @@ enum err reader_counts(struct reader *r, int64_t now_ms, struct store_counts *re
 /* How many tasks of a queue a claim could take now; up to 10,000 where counting is slow. May lag a moment. */
 enum err reader_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                           struct error *e) must_use;
+/* Every lane that has such tasks, each once, in no order; counted to the last. May lag a moment, and may take long. */
+enum err reader_backlog(struct reader *r, int64_t now_ms, struct arena *a, struct backlog_rows *ret,
+                        struct error *e) must_use;
 enum err reader_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e) must_use;
 /* Of a task that is RUNNING under a lease; else ERR_NOT_FOUND. */
 enum err reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct lease_row *ret,
@@ -236,8 +284,8 @@ enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct
 /* At most `limit` of them. */
 enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a, struct breaker_rows *ret,
                          struct error *e) must_use;
-/* Whether a task has a secret that is encrypted (port/secrets.h). Reads all tasks. */
-enum err reader_sealed(struct reader *r, bool *ret, struct error *e) must_use;
+/* Whether a task has a secret that is encrypted with this key (port/secrets.h); empty: with any. Reads all tasks. */
+enum err reader_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e) must_use;
 /* See port/store/audit.h. */
 enum err reader_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
                       struct error *e) must_use;

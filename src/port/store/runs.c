@@ -108,20 +108,28 @@ void open_apply(struct task *t, const struct op_open *op, const struct open_join
     t->claim = (struct uuid){ 0 };
     t->links &= op->again ? ~(TASK_AGAIN | TASK_BEGUN) : ~0;
     t->links |= TASK_OPEN | TASK_OPENED | TASK_WAITS;
-    if (open_decide(join->expected, join->max_broken, join->counts) != FLOW_WAIT)
-        dependency_apply(t, FLOW_START, (struct str){ 0 }, op->now_ms);
+    enum flow_decision d = open_decide(join->expected, join->max_broken, join->counts);
+    if (d != FLOW_WAIT)
+        dependency_apply(t, d, (struct str){ 0 }, op->now_ms);
 }
 
 int settled_links(int links, enum task_state next, bool has_execution)
 {
     bool again = !task_is_final(next) && has_execution && links & TASK_OPENED;
-    return again ? task_links_again(links) : links;
+    links = again ? task_links_again(links) : links;
+    return task_is_final(next) ? links : links & ~TASK_SIGNALLED;
 }
 
 bool settle_asks_run(const struct settlement *v, struct uuid run)
 {
     enum task_state next = v->replace ? v->replace->state : v->verdict.next;
-    return next == TASK_SCHEDULED && !uuid_is_nil(run);
+    return !uuid_is_nil(run) && (next == TASK_SCHEDULED || (next == TASK_CANCELLED && !v->replace));
+}
+
+struct str run_stop_reason(enum run_stop s)
+{
+    return s == RUN_AT_DEADLINE ? S("cancelled: its run was not over at its deadline")
+                                : S("cancelled: its run was stopped");
 }
 
 static enum task_state settled_state(const struct run_row *run, int links, int64_t place)
@@ -136,18 +144,24 @@ void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t 
 {
     enum task_state next = settled_state(run, links, place);
     bool cancelled = next == TASK_CANCELLED;
+    struct str why = run_stop_reason(run->stop);
+    if (!v->replace && v->verdict.next == TASK_CANCELLED) {
+        if (run->stop == RUN_AT_DEADLINE && place_kind(place) == PLACE_KIND_STEP)
+            v->verdict.last_error = v->verdict.execution.error = why;
+        return;
+    }
     bool is_started = v->replace && v->replace->links & TASK_BY_HAND; /* a user starts it although the run is paused */
     if (next == TASK_SCHEDULED || (next == TASK_PAUSED && is_started))
         return;
     if (!v->replace) {
         v->verdict.next = next;
-        v->verdict.last_error = cancelled ? S("cancelled: its run was stopped") : v->verdict.last_error;
+        v->verdict.last_error = cancelled ? why : v->verdict.last_error;
         return;
     }
     *row = *v->replace;
     row->state = next;
     row->completed_ms = cancelled ? now_ms : 0;
-    row->last_error = cancelled ? S("cancelled: its run was stopped") : row->last_error;
+    row->last_error = cancelled ? why : row->last_error;
     v->replace = row;
 }
 
@@ -157,6 +171,26 @@ bool settle_asks_own(const struct settlement *v, int links)
     bool again = next == TASK_SCHEDULED && v->verdict.has_execution;
     bool ends = next == TASK_COMPLETED || next == TASK_FAILED || (again && !(links & TASK_AGAIN));
     return links & TASK_OPENED && !v->replace && ends;
+}
+
+/* The verdict was made of less than is known now: the task is to be planned anew. */
+static void settle_anew(struct verdict *d, int64_t now_ms)
+{
+    d->attempts -= d->has_execution && d->attempts > 0;
+    d->next = TASK_SCHEDULED;
+    d->has_execution = false;
+    d->due_ms = d->awaited_ms = now_ms;
+    d->late_by = LATE_NONE;
+}
+
+bool settle_of_await(int links, int64_t now_ms, struct settlement *v)
+{
+    bool ends = v->verdict.next == TASK_COMPLETED || v->verdict.next == TASK_FAILED;
+    if (!(links & TASK_SIGNALLED) || v->replace || !ends)
+        return false;
+    settle_anew(&v->verdict, now_ms);
+    v->verdict.last_error = (struct str){ 0 };
+    return true;
 }
 
 bool settle_of_run(const struct run_row *run, int64_t now_ms, struct settlement *v)
@@ -171,11 +205,7 @@ bool settle_of_run(const struct run_row *run, int64_t now_ms, struct settlement 
         d->execution.status = d->has_execution ? EXECUTION_CANCELLED : d->execution.status;
         return false;
     }
-    d->attempts -= d->has_execution && d->attempts > 0;
-    d->next = TASK_SCHEDULED;
-    d->has_execution = false;
-    d->due_ms = d->awaited_ms = now_ms;
-    d->late_by = LATE_NONE;
+    settle_anew(d, now_ms);
     return true;
 }
 
@@ -198,7 +228,7 @@ void await_apply(struct task *t, const struct op_await *op, size_t signals, bool
     assert(t->state == TASK_RUNNING);
     bool has_news = signals > op->seen || stopped;
     t->claim = (struct uuid){ 0 };
-    t->links |= TASK_AWAITS;
+    t->links = (t->links | TASK_AWAITS) & ~TASK_SIGNALLED;
     t->started_ms = t->started_ms ? t->started_ms : op->now_ms;
     t->updated_ms = op->now_ms;
     task_set_due(t, has_news ? op->now_ms : op->timeout_ms ? t->started_ms + op->timeout_ms : 0);
@@ -221,6 +251,11 @@ bool signal_takes(const struct op_signal *op, const struct task *t)
 
 bool signal_wakes(struct task *t, int64_t now_ms)
 {
+    if (t->state == TASK_RUNNING && !(t->links & TASK_SIGNALLED)) {
+        t->links |= TASK_SIGNALLED;
+        t->updated_ms = now_ms;
+        return true;
+    }
     if (!(t->links & TASK_AWAITS) ||
         (t->state != TASK_SCHEDULED && t->state != TASK_BLOCKED && t->state != TASK_PAUSED))
         return false;

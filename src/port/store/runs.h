@@ -31,15 +31,22 @@
  *     does a stop. TASK_BEGUN is set by the first of these pages, and cleared by the last, by a stop, and when
  *     TASK_AGAIN is set: an opening that has it was cut off, and is repeated.
  *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED
- *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone,
- *     a pause the deadline and a replacement that has TASK_BY_HAND: a user has started that step.
+ *     or PAUSED instead (settle_in_run): nothing of the run starts. If it makes a step CANCELLED, and the run was
+ *     stopped at its deadline, the reason is that, whoever has aborted the step. A stop leaves compensations and opened
+ *     steps alone, a pause the deadline and a replacement that has TASK_BY_HAND: a user has started that step.
  *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, or would let it begin again (rule 6), the
  *     run becomes SCHEDULED with due_ms now_ms instead, without an execution, and the settlement is stale: who claims
  *     it plans its end anew. If it would become FAILED, it becomes CANCELLED, and so does its execution
  *     (settle_of_run). The stop of a run with
  *     TASK_AGAIN is older than its retry: it does not keep the run from the next attempt.
  *  9. If OP_PUT makes a run that is final begin again (TASK_AGAIN), run_row.paused is cleared: a user who retries a run
- *     wants it to go on. A pause that comes later holds, and so does one while the run is retried by itself. */
+ *     wants it to go on. A pause that comes later holds, and so does one while the run is retried by itself.
+ * 10. If OP_SETTLE would make a step COMPLETED or FAILED that has TASK_SIGNALLED, the step becomes SCHEDULED with
+ *     due_ms now_ms instead, without an execution, and the settlement is stale (settle_of_await): a signal that was
+ *     accepted after the step was planned is in the next plan. A verdict that is not final clears the bit, and so does
+ *     OP_AWAIT.
+ * 11. A map has TASK_BROKEN from the moment on when more of its items are broken than its max_broken, also while it is
+ *     being opened: its planner lets no item start any more. */
 #include "core/flow/place.h"
 #include "port/store/claims.h"
 #include "port/store/dependencies.h"
@@ -195,7 +202,8 @@ struct op_await {
  *     "step". Steps without a row, of a run that is not open yet, are neither.
  *  5. More than SIGNALS_MAX of that name, or SIGNAL_BYTES_MAX of payloads: ERR_LIMIT, field "payload".
  *  6. A step with TASK_AWAITS that is SCHEDULED or BLOCKED becomes SCHEDULED with due_ms now_ms. A PAUSED one stays
- *     PAUSED with due_ms now_ms: it sees the signal when it is resumed. If its time is over, it stays as it is. */
+ *     PAUSED with due_ms now_ms: it sees the signal when it is resumed. If its time is over, it stays as it is. A
+ *     RUNNING one gets TASK_SIGNALLED: its plan may have been made before (rule 10 of the store). */
 struct signal_row {
     struct uuid run;
     struct str name, sender, payload; /* payload: JSON text; empty: none */
@@ -382,6 +390,8 @@ bool end_edge_apply(struct end_edge *edge, const struct task *parent, enum dag_t
 void open_apply(struct task *t, const struct op_open *op, const struct open_join *join); /* the task (OP_OPEN 2, 9) */
 int settled_links(int links, enum task_state next, bool has_execution);                  /* rule 6 of the store */
 enum err open_too_many(struct error *e);
+/* "cancelled: its run was not over at its deadline", or that it was stopped. */
+struct str run_stop_reason(enum run_stop s);
 /* Rule 7: whether the run has to be asked, and what it makes of the settlement, which is the caller's copy. row: room
  * for a replacement that changes. links and place are those of the step. */
 bool settle_asks_run(const struct settlement *v, struct uuid run);
@@ -391,6 +401,9 @@ void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t 
 /* Rule 8: the same for the run itself. True: the settlement is stale, and there is something to claim. */
 bool settle_asks_own(const struct settlement *v, int links);
 bool settle_of_run(const struct run_row *run, int64_t now_ms, struct settlement *v);
+
+/* Rule 10: the same for a step that awaits signals; links: of the step. */
+bool settle_of_await(int links, int64_t now_ms, struct settlement *v);
 
 bool put_resumes_run(enum task_state was, const struct task *next); /* rule 9 */
 

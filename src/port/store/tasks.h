@@ -57,11 +57,11 @@ struct op_insert {
  *  Withdrawal of occurrences, with `withdraw`, of a RECURRING task
  *  7. Its OCCURRENCEs that are SCHEDULED, BLOCKED or PAUSED and never fired (no attempts, no losses, no started_ms) are
  *     deleted. An occurrence that a user retried has fired. If `task` is final, an occurrence that is due is not
- *     deleted but becomes CANCELLED: put_cancels, put_cancel_reason. Its updated_ms and completed_ms are updated_ms of
- *     `task`.
+ *     deleted but becomes CANCELLED, and so does one that was due before withdraw_from_ms: nobody makes it again
+ *     (put_cancels, put_cancel_reason). Its updated_ms and completed_ms are updated_ms of `task`.
  *  8. The cursor becomes the earliest moment among the deleted ones (scheduled_ms and the task's schedule_spread), if
  *     that is earlier than the cursor of `task` and not before withdraw_from_ms. Occurrences before withdraw_from_ms
- *     are deleted and do not move the cursor.
+ *     do not move the cursor.
  *  9. An occurrence whose runs_count is 0 was requested by a user. It is deleted and does not move the cursor.
  * 10. The runs_count of each deleted or cancelled occurrence is subtracted from the task's (not below 0): it has not
  *     run. That of a cancelled one becomes 0.
@@ -98,7 +98,7 @@ struct op_put {
 /* For stores, so that all answer alike. */
 bool task_needs_calendar(const struct task *t); /* RECURRING, names a calendar, neither final nor deleted */
 /* OP_PUT 7: what becomes of a waiting occurrence of that due time, and why, for people. */
-bool put_cancels(const struct task *recurring, int64_t due_ms);
+bool put_cancels(const struct op_put *op, int64_t due_ms);
 struct str put_cancel_reason(const struct task *recurring);
 enum err limit_reached(const char *field, int64_t limit, struct error *e);
 enum err calendar_missing(struct str name, struct error *e);

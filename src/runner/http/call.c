@@ -343,6 +343,15 @@ struct outcome http_call_failure(struct http_call *c, enum failure failure, cons
     return o;
 }
 
+struct outcome http_call_lacks_key(struct http_call *c, const char *why)
+{
+    struct outcome o = http_call_make_outcome(c, OUTCOME_HELD, false);
+    o.lacks_key = true;
+    o.retry_after_ms = SECRETS_RETRY_MS;
+    o.error = str_from(why);
+    return o;
+}
+
 struct outcome http_call_cancelled(struct http_call *c)
 {
     struct outcome o = http_call_make_outcome(c, OUTCOME_CANCELLED, c->is_reached);

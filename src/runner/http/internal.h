@@ -138,6 +138,7 @@ struct outcome http_call_outcome(struct http_call *c, CURLcode code);
 /* For a call that libcurl has not finished. */
 struct outcome http_call_failure(struct http_call *c, enum failure failure, const char *why);
 struct outcome http_call_cancelled(struct http_call *c);
+struct outcome http_call_lacks_key(struct http_call *c, const char *why); /* this process lacks the key of a secret */
 
 /* runner_http.c */
 void runner_http_finished(struct http_call *c, CURLcode code);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/rfc3339.h"
+#include "core/task/trace.h"
 #include "runner/http/internal.h"
 
 static void http_call_link_header(struct http_call *c, size_t *n, const char *text)
@@ -37,28 +38,15 @@ static void http_call_add_number(struct http_call *c, size_t *n, struct str name
     http_call_add_header(c, n, name, (struct str){ text, (size_t)size });
 }
 
-enum { HEX64 = 16 };
-static void http_call_put_hex(uint64_t v, char out[HEX64])
-{
-    for (int i = HEX64; i-- > 0; v >>= 4)
-        out[i] = "0123456789abcdef"[v & 15];
-}
-
-/* Adds a W3C traceparent: "00-<trace>-<span>-01". An id must not be all zeros. */
+/* The call is a span of its own in the task's trace. */
 static void http_call_add_traceparent(struct http_call *c, size_t *n)
 {
-    enum { TRACE = 2 * HEX64, SPAN_AT = 3 + TRACE + 1, END_AT = SPAN_AT + HEX64, PARENT = END_AT + 3 };
-    _Static_assert(sizeof c->trace_id == TRACE + 1, "a trace id has 32 digits");
-    struct prng *r = &c->runner->random;
-    char parent[PARENT] = "00-";
-    http_call_put_hex(prng_u64(r), c->trace_id);
-    http_call_put_hex(prng_u64(r) | 1, c->trace_id + HEX64);
-    c->trace_id[TRACE] = '\0';
-    memcpy(parent + 3, c->trace_id, TRACE);
-    parent[SPAN_AT - 1] = '-';
-    http_call_put_hex(prng_u64(r) | 1, parent + SPAN_AT);
-    memcpy(parent + END_AT, "-01", 3);
-    http_call_add_header(c, n, S("traceparent: "), (struct str){ parent, PARENT });
+    _Static_assert(sizeof c->trace_id == TRACE_ID + 1, "a trace id has 32 digits");
+    char parent[TRACE_PARENT + 1];
+    struct trace trace = trace_of(c->run->task);
+    memcpy(c->trace_id, trace.id, sizeof c->trace_id);
+    trace_parent(&trace, prng_u64(&c->runner->random), parent);
+    http_call_add_header(c, n, S("traceparent: "), str_from(parent));
 }
 
 static void http_call_add_user_header(struct http_call *c, size_t *n, const struct webhook_header *h)

@@ -193,7 +193,8 @@ static void http_host_wake(struct http_host *h)
 static void runner_http_refuse(struct http_call *c, const struct error *e)
 {
     snprintf(c->error, sizeof c->error, "%s%s%s", e->field, e->field[0] ? " " : "", e->text);
-    runner_http_finish(c, http_call_failure(c, FAILURE_REFUSED, c->error));
+    runner_http_finish(c, e->code == ERR_UNAVAILABLE ? http_call_lacks_key(c, c->error)
+                                                     : http_call_failure(c, FAILURE_REFUSED, c->error));
 }
 
 /* Returns false if the target was refused; the run has ended then. */

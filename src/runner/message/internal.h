@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/thread_owner.h"
 #include "core/target/message_target.h"
+#include "core/task/trace.h"
 #include "platform/ssrf_guard.h"
 #include "runner/message/runner_message.h"
 
@@ -38,7 +39,8 @@ struct message_in_flight {
     size_t header_count;
     const char *content_type;
     char id[UUID_TEXT + 1]; /* webhook-id */
-    char trace_id[33];
+    struct trace trace;
+    uint64_t span; /* the message is a span of its own in the task's trace */
     char own[MESSAGE_OWN_HEADERS][MESSAGE_HEADER_TEXT];
     int64_t started_us, timeout_ms;
 
@@ -48,7 +50,7 @@ struct message_in_flight {
     char error[256], output[96];
 };
 
-struct message_in_flight *message_new(struct run *run, const char *trace_id, int64_t now_us);
+struct message_in_flight *message_new(struct run *run, uint64_t span, int64_t now_us);
 void message_free(struct message_in_flight *msg);
 /* Reads the target of the run's task, and decrypts its headers. */
 enum err message_read(struct message_in_flight *msg, const struct secrets *secrets, struct error *e) must_use;

@@ -9,7 +9,7 @@
 
 enum { DEFAULT_TIMEOUT_MS = 30000, TELL_AGAIN_MS = 60000 };
 
-struct message_in_flight *message_new(struct run *run, const char *trace_id, int64_t now_us)
+struct message_in_flight *message_new(struct run *run, uint64_t span, int64_t now_us)
 {
     struct message_in_flight *msg = xnew(*msg);
     list_init(&msg->link);
@@ -17,7 +17,8 @@ struct message_in_flight *message_new(struct run *run, const char *trace_id, int
     msg->run = run;
     msg->started_us = now_us;
     msg->failure = FAILURE_INTERNAL; /* until a result is set */
-    snprintf(msg->trace_id, sizeof msg->trace_id, "%s", trace_id);
+    msg->trace = trace_of(run->task);
+    msg->span = span;
     return msg;
 }
 
@@ -42,7 +43,7 @@ __attribute__((format(printf, 3, 4))) static void message_add_own_header(struct 
 /* Adds the headers that a webhook would get, and the user's headers. */
 static void message_add_headers(struct message_in_flight *msg, const struct task *t)
 {
-    char task_id[UUID_TEXT + 1], at[RFC3339_TEXT + 1];
+    char task_id[UUID_TEXT + 1], at[RFC3339_TEXT + 1], parent[TRACE_PARENT + 1];
     uuid_format(t->id, msg->id);
     uuid_format(t->kind == TASK_OCCURRENCE ? t->parent : t->id, task_id);
     rfc3339_format(t->scheduled_ms, at);
@@ -52,7 +53,8 @@ static void message_add_headers(struct message_in_flight *msg, const struct task
     message_add_own_header(msg, "Belfry-Attempt", "%d", t->attempts + 1);
     message_add_own_header(msg, "Belfry-Fence", "%lld", (long long)t->fence);
     message_add_own_header(msg, "Belfry-Scheduled-At", "%s", at);
-    message_add_own_header(msg, "traceparent", "00-%s-%.16s-01", msg->trace_id, msg->trace_id);
+    trace_parent(&msg->trace, msg->span, parent);
+    message_add_own_header(msg, "traceparent", "%s", parent);
     for (size_t i = 0; i < msg->target.content.header_count; i++)
         msg->headers[msg->header_count++] = msg->target.content.headers[i];
 }

@@ -42,7 +42,7 @@ static void runner_message_report(struct runner_message *r, struct message_in_fl
     o.started_us = msg->started_us;
     o.completed_us = max_of(clock_wall_us(r->clock), msg->started_us);
     o.worker = run->worker;
-    o.trace_id = str_from(msg->trace_id);
+    o.trace_id = str_from(msg->trace.id);
     msg->run = NULL;
     if (msg->due.at)
         heap_remove(&r->due, &msg->due);
@@ -126,13 +126,17 @@ static enum err runner_message_check_rules(const struct runner_message *r, struc
     return broker_rules_check(r->rules, &msg->target, tenant, e);
 }
 
-/* ERR_UNAVAILABLE: no connection is free; *ret_wait_ms says when one may be. */
-static enum err runner_message_send(struct runner_message *r, struct message_in_flight *msg, int64_t *ret_wait_ms,
-                                    struct error *e)
+/* ERR_UNAVAILABLE: this process lacks the key of a secret, or no connection is free (*ret_is_read). *ret_wait_ms says
+ * when to try again. */
+static enum err runner_message_send(struct runner_message *r, struct message_in_flight *msg, bool *ret_is_read,
+                                    int64_t *ret_wait_ms, struct error *e)
 {
     struct str url;
-    if (message_read(msg, r->secrets, e) || runner_message_find_broker(r, &msg->target, &url, e) ||
-        runner_message_check_rules(r, msg, e))
+    *ret_wait_ms = SECRETS_RETRY_MS;
+    if (message_read(msg, r->secrets, e))
+        return e->code;
+    *ret_is_read = true;
+    if (runner_message_find_broker(r, &msg->target, &url, e) || runner_message_check_rules(r, msg, e))
         return e->code;
     heap_push(&r->due, &msg->due, clock_steady_ms(r->clock) + msg->timeout_ms);
     runner_message_set_timer(r);
@@ -144,18 +148,19 @@ static void runner_message_start(struct runner *base, struct run *run)
     struct runner_message *r = runner_message_of(base);
     assert_owned(&r->owner);
     thread_owner_take(&r->owner);
-    char trace_id[33], why[sizeof(struct error)];
+    char why[sizeof(struct error)];
     struct error e = { 0 };
     int64_t wait_ms = 0;
-    snprintf(trace_id, sizeof trace_id, "%016llx%016llx", (unsigned long long)prng_u64(&r->random),
-             (unsigned long long)prng_u64(&r->random) | 1); /* an id of all zeros is invalid */
-    struct message_in_flight *msg = message_new(run, trace_id, clock_wall_us(r->clock));
+    bool is_read = false;
+    struct message_in_flight *msg = message_new(run, prng_u64(&r->random), clock_wall_us(r->clock));
     run->handle = msg;
-    if (runner_message_send(r, msg, &wait_ms, &e) == ERR_OK)
+    if (runner_message_send(r, msg, &is_read, &wait_ms, &e) == ERR_OK)
         return;
     snprintf(why, sizeof why, "%s%s%s", e.field, e.field[0] ? ": " : "", e.text);
     struct outcome refused = { .kind = OUTCOME_FAILED, .failure = FAILURE_REFUSED, .error = str_from(why) };
-    struct outcome held = { .kind = OUTCOME_HELD, .retry_after_ms = wait_ms, .error = str_from(why) };
+    struct outcome held = {
+        .kind = OUTCOME_HELD, .retry_after_ms = wait_ms, .lacks_key = !is_read, .error = str_from(why)
+    };
     runner_message_report(r, msg, e.code == ERR_UNAVAILABLE ? held : refused);
     message_free(msg);
 }

@@ -52,7 +52,7 @@ static const struct column workflow_columns[] = { WORKFLOW_COLUMNS(ROW) };
 #define ROW_TYPE struct audit
 static const struct column audit_columns[] = { AUDIT_COLUMNS(ROW) };
 
-const struct table table_due = { "task", task_columns, AT_queue };
+const struct table table_due = { "task", task_columns, AT_gates - 1 }; /* the columns are numbered from 1 */
 const struct table table_tasks = { "task", task_columns, array_count(task_columns) };
 const struct table table_executions = { "execution", execution_columns, array_count(execution_columns) };
 const struct table table_idempotency = { "idempotency record", idempotency_columns, array_count(idempotency_columns) };

@@ -60,11 +60,12 @@ enum column_kind {
     X(schedule, COL_SCHEDULE, schedule, 0)                                                                             \
     X(last_error, COL_TEXT, last_error, 0)
 
-#define TASK_COLUMNS_DUE(X)                                                                                            \
+#define TASK_COLUMNS_BEFORE_PAYLOAD(X)                                                                                 \
     TASK_COLUMNS_SHORT(X)                                                                                              \
     X(target_config, COL_TEXT, target_config, 0)                                                                       \
-    X(extra, COL_TEXT, extra, 0)                                                                                       \
-    X(payload, COL_TEXT, payload, 0)                                                                                   \
+    X(extra, COL_TEXT, extra, 0)
+
+#define TASK_COLUMNS_AFTER_PAYLOAD(X)                                                                                  \
     X(needs, COL_NEEDS, requires, 0)                                                                                   \
     X(aside, COL_TEXT, aside, 0)                                                                                       \
     X(recalled, COL_BOOL, recalled, 0)                                                                                 \
@@ -73,7 +74,13 @@ enum column_kind {
     X(links, COL_INT, links, TASK_LINKS)                                                                               \
     X(run_id, COL_UUID, run, 0)                                                                                        \
     X(place, COL_I64, place, 0)                                                                                        \
-    X(queue, COL_QUEUE, queue, 0)
+    X(queue, COL_QUEUE, queue, 0)                                                                                      \
+    X(trace, COL_TEXT, trace, 0)
+
+#define TASK_COLUMNS_DUE(X)                                                                                            \
+    TASK_COLUMNS_BEFORE_PAYLOAD(X)                                                                                     \
+    X(payload, COL_TEXT, payload, 0)                                                                                   \
+    TASK_COLUMNS_AFTER_PAYLOAD(X)
 
 /* A task that is SCHEDULED and not RECURRING has none of these except gates. */
 #define TASK_COLUMNS_REST(X)                                                                                           \

@@ -171,6 +171,7 @@ struct copying {
     union copy_row rows[BATCH_ROWS];
     struct copy_sum sums[COPY_TABLES];
     int64_t added[COPY_TABLES];
+    struct key_prints keys;
 };
 
 static void copy_report(struct copying *c, enum copy_step step, enum copy_table t, int64_t done, int64_t total)
@@ -313,13 +314,9 @@ static enum err copy_mark_target(struct copying *c, struct error *e)
     return rc;
 }
 
-static enum err copy_key_print(struct copying *c, struct error *e)
+static enum err copy_keys(struct copying *c, struct error *e)
 {
-    uint8_t print[SECRETS_PRINT];
-    bool found;
-    if (copy_source_key_print(c->source, print, &found, e))
-        return e->code;
-    return found ? copy_target_key_print(c->target, print, e) : ERR_OK;
+    return copy_source_keys(c->source, &c->keys, e) ? e->code : copy_target_keys(c->target, &c->keys, e);
 }
 
 static enum err copy_run(struct copying *c, struct error *e)
@@ -329,7 +326,7 @@ static enum err copy_run(struct copying *c, struct error *e)
         copy_target_open(r->url, r->clock, &c->target, e))
         return e->code;
     if (copy_target_is_idle(c->target, e) || copy_each_table(c, copy_compare_table, e) || copy_mark_target(c, e) ||
-        copy_key_print(c, e) || copy_each_table(c, copy_one_table, e) || copy_each_table(c, copy_verify_table, e) ||
+        copy_keys(c, e) || copy_each_table(c, copy_one_table, e) || copy_each_table(c, copy_verify_table, e) ||
         copy_target_is_idle(c->target, e))
         return e->code;
     return copy_target_done(c->target, e);
@@ -345,6 +342,8 @@ enum err store_copy(const struct copy_request *r, struct copied ret[COPY_TABLES]
     for (int t = 0; rc == ERR_OK && t < COPY_TABLES; t++)
         ret[t] =
             (struct copied){ copy_kinds[t].name, c->sums[t].rows, c->added[t], { c->sums[t].v[0], c->sums[t].v[1] } };
+    if (rc == ERR_OK && r->ret_has_secrets)
+        *r->ret_has_secrets = c->keys.n > 0;
     copy_target_free(c->target);
     copy_source_free(c->source);
     buf_release(&c->scratch);

@@ -26,6 +26,7 @@ struct copy_request {
     const char *url;       /* of the target, whose schema is migrated first */
     struct clock *clock;
     const struct copy_progress *progress; /* NULL: none */
+    bool *ret_has_secrets;                /* NULL, or: whether tasks need the key file of the source */
 };
 
 #define COPY_MAP(X)                                                                                                    \

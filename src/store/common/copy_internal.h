@@ -93,9 +93,8 @@ enum err copy_source_open(const char *directory, int64_t now_ms, struct copy_sou
 void copy_source_free(struct copy_source *s); /* NULL is fine */
 enum err copy_source_pepper(const struct copy_source *s, uint8_t ret[PEPPER_SIZE], bool *ret_found,
                             struct error *e) must_use;
-/* The fingerprint of the key that encrypts secrets (port/secrets.h). *ret_found: false: no task has any. */
-enum err copy_source_key_print(struct copy_source *s, uint8_t ret[SECRETS_PRINT], bool *ret_found,
-                               struct error *e) must_use;
+/* What it knows of the keys that its secrets are encrypted with (port/secrets.h); none if no task has any. */
+enum err copy_source_keys(struct copy_source *s, struct key_prints *ret, struct error *e) must_use;
 enum err copy_source_count(struct copy_source *s, enum copy_table t, int64_t *ret, struct error *e) must_use;
 /* begin() starts at the first row; next() reads one row after the other into a zeroed struct. */
 enum err copy_source_begin(struct copy_source *s, enum copy_table t, struct error *e) must_use;
@@ -117,7 +116,7 @@ enum err copy_target_count(struct copy_target *t, enum copy_table table, int64_t
  * one. */
 enum err copy_target_mark(struct copy_target *t, const uint8_t *pepper, struct error *e) must_use;
 /* From then on, no node starts on the target without the key file. */
-enum err copy_target_key_print(struct copy_target *t, const uint8_t print[SECRETS_PRINT], struct error *e) must_use;
+enum err copy_target_keys(struct copy_target *t, const struct key_prints *known, struct error *e) must_use;
 enum err copy_target_done(struct copy_target *t, struct error *e) must_use;
 /* Rows that exist already stay as they are. */
 enum err copy_target_put(struct copy_target *t, enum copy_table table, const void *const *rows, size_t n,

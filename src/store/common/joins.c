@@ -444,9 +444,8 @@ static void join_fold_child(struct join_fold *f, struct fold_wave *w, const stru
     struct join_task next = v->child;
     enum flow_decision d = next.task.links & TASK_OPENED ? open_decide(row.expected, row.max_broken, row.counts)
                                                          : dependency_decide(row.join, row.expected, row.counts);
-    if (!(next.task.links & TASK_WAITS) || d == FLOW_WAIT)
+    if (!dependency_arrive(&next.task, d, skip_cause_text(&cause, w->why[w->put.child_count]), f->now_ms))
         return;
-    dependency_apply(&next.task, d, skip_cause_text(&cause, w->why[w->put.child_count]), f->now_ms);
     w->put.children[w->put.child_count++] = (struct join_change){ next, v->child.task.state };
     join_fold_add(f, &next.task.id, next.task.state, next.task.links);
 }

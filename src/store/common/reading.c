@@ -33,3 +33,17 @@ enum err reader_no_room(struct error *e)
 {
     return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
 }
+
+struct uuid reader_place(int64_t at, int64_t skip)
+{
+    struct uuid u;
+    memcpy(u.b, &at, sizeof at);
+    memcpy(u.b + sizeof at, &skip, sizeof skip);
+    return u;
+}
+
+void reader_place_read(struct uuid place, int64_t *ret_at, int64_t *ret_skip)
+{
+    memcpy(ret_at, place.b, sizeof *ret_at);
+    memcpy(ret_skip, place.b + sizeof *ret_at, sizeof *ret_skip);
+}

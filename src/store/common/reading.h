@@ -26,5 +26,9 @@ enum {
     COUNT_SLOW_MAX = 10000   /* the highest count returned where counting is slow */
 };
 
+/* A place in a list that is not ordered by id, in the form of an id. Nil: the beginning. */
+struct uuid reader_place(int64_t at, int64_t skip);
+void reader_place_read(struct uuid place, int64_t *ret_at, int64_t *ret_skip);
+
 enum err reader_not_found(const char *what, struct error *e);
 enum err reader_no_room(struct error *e);

@@ -49,15 +49,29 @@ enum err store_postgres_join(const char *url, struct clock *clock, void *pepper,
     return pg_absent_error(e);
 }
 
-enum err store_postgres_key_print(const char *url, struct clock *clock, const void *print, void *ret, size_t n,
-                                  bool *ret_found, struct error *e)
+enum err store_postgres_keys(const char *url, struct clock *clock, struct key_prints *ret, struct error *e)
 {
     (void)url;
     (void)clock;
-    (void)print;
     (void)ret;
-    (void)n;
-    (void)ret_found;
+    return pg_absent_error(e);
+}
+
+enum err store_postgres_key_use(const char *url, struct clock *clock, const struct key_print *k,
+                                const struct key_prints *known, struct error *e)
+{
+    (void)url;
+    (void)clock;
+    (void)k;
+    (void)known;
+    return pg_absent_error(e);
+}
+
+enum err store_postgres_key_drop(const char *url, struct clock *clock, const struct key_print *k, struct error *e)
+{
+    (void)url;
+    (void)clock;
+    (void)k;
     return pg_absent_error(e);
 }
 

@@ -2,7 +2,15 @@
  * of the same name does nothing, and every node reads the stored value. */
 #include <stdio.h>
 
+#include "port/secrets.h"
 #include "store/postgres/internal.h"
+
+static enum err pg_cluster_damaged(struct str name, struct error *e)
+{
+    return error_set(e, ERR_CORRUPT,
+                     "'" STR_FMT "' in the table 'cluster' is not what Belfry wrote there: restore it from a backup",
+                     STR_ARG(name));
+}
 
 enum err pg_cluster_value(struct pg_conn *c, struct str name, void *value, size_t n, struct error *e)
 {
@@ -24,10 +32,7 @@ enum err pg_cluster_value(struct pg_conn *c, struct str name, void *value, size_
         return rc;
     struct str is = r.rows ? pg_text(&r, 0, 0) : S("");
     if (is.n != n)
-        return error_set(e, ERR_CORRUPT,
-                         "'" STR_FMT "' in the table 'cluster' is not what Belfry wrote there: restore it "
-                         "from a backup",
-                         STR_ARG(name));
+        return pg_cluster_damaged(name, e);
     memcpy(value, is.p, n);
     return ERR_OK;
 }
@@ -59,31 +64,87 @@ enum err store_postgres_join(const char *url, struct clock *clock, void *pepper,
     return rc;
 }
 
-static enum err pg_cluster_key_print(struct pg_conn *c, const void *print, void *ret, size_t n, bool *ret_found,
-                                     struct error *e)
+/* ---- keys that encrypt secrets (port/secrets.h): `key:ID` and `key_print`, as in SQLite ---- */
+
+static enum err pg_cluster_keys(struct pg_conn *c, struct key_prints *ret, struct error *e)
 {
-    static const struct pg_statement known = { "cluster_key_print", "SELECT 1 FROM cluster WHERE name = 'key_print'" };
+    static const struct pg_statement all = { "cluster_keys", "SELECT name, value FROM cluster WHERE name = 'key_print' "
+                                                             "OR name LIKE 'key:%'" };
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    if (pg_run(c, &known, NULL, &r, e))
+    struct key_prints known = { 0 };
+    if (pg_run(c, &all, NULL, &r, e))
         return e->code;
-    *ret_found = r.rows > 0 || print;
-    if (!*ret_found)
-        return ERR_OK;
-    memset(ret, 0, n);
-    if (print)
-        memcpy(ret, print, n);
-    return pg_cluster_value(c, S("key_print"), ret, n, e);
+    for (int i = 0; i < r.rows; i++)
+        if (!key_prints_add(&known, pg_text(&r, i, 0), pg_text(&r, i, 1)))
+            return pg_cluster_damaged(pg_text(&r, i, 0), e);
+    *ret = known;
+    return ERR_OK;
 }
 
-enum err store_postgres_key_print(const char *url, struct clock *clock, const void *print, void *ret, size_t n,
-                                  bool *ret_found, struct error *e)
+/* If another node has made another key the current one since then, nothing is changed. */
+static enum err pg_cluster_key_use(struct pg_conn *c, const struct key_print *k, const struct key_prints *known,
+                                   struct error *e)
+{
+    static const struct pg_statement use = {
+        "cluster_key_use", "WITH now AS (INSERT INTO cluster (name, value) VALUES ('key_print', $2) "
+                           "ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE cluster.value = $3 "
+                           "RETURNING 1) "
+                           "INSERT INTO cluster (name, value) SELECT 'key:' || $1, $2 FROM now ON CONFLICT DO NOTHING"
+    };
+    struct pg_params p;
+    pg_params_init(&p);
+    pg_add_text(&p, str_from(k->id));
+    pg_add_bytes(&p, (struct str){ (const char *)k->print, SECRETS_PRINT });
+    pg_add_bytes(&p, (struct str){ (const char *)known->current, known->has_current ? SECRETS_PRINT : 0 });
+    enum err rc = pg_run(c, &use, &p, NULL, e);
+    pg_params_release(&p);
+    return rc;
+}
+
+static enum err pg_cluster_key_drop(struct pg_conn *c, const struct key_print *k, struct error *e)
+{
+    static const struct pg_statement drop = { "cluster_key_drop", "DELETE FROM cluster WHERE name = 'key:' || $1" };
+    struct pg_params p;
+    pg_params_init(&p);
+    pg_add_text(&p, str_from(k->id));
+    enum err rc = pg_run(c, &drop, &p, NULL, e);
+    pg_params_release(&p);
+    return rc;
+}
+
+static enum err pg_cluster_connect(const char *url, struct clock *clock, struct pg_conn *ret, struct error *e)
+{
+    enum err rc = pg_conn_init(ret, url, false, clock, e);
+    return rc ? rc : pg_conn_ready(ret, e);
+}
+
+enum err store_postgres_keys(const char *url, struct clock *clock, struct key_prints *ret, struct error *e)
 {
     struct pg_conn c = { 0 };
-    enum err rc = pg_conn_init(&c, url, false, clock, e);
+    enum err rc = pg_cluster_connect(url, clock, &c, e);
     if (!rc)
-        rc = pg_conn_ready(&c, e);
+        rc = pg_cluster_keys(&c, ret, e);
+    pg_conn_release(&c);
+    return rc;
+}
+
+enum err store_postgres_key_use(const char *url, struct clock *clock, const struct key_print *k,
+                                const struct key_prints *known, struct error *e)
+{
+    struct pg_conn c = { 0 };
+    enum err rc = pg_cluster_connect(url, clock, &c, e);
     if (!rc)
-        rc = pg_cluster_key_print(&c, print, ret, n, ret_found, e);
+        rc = pg_cluster_key_use(&c, k, known, e);
+    pg_conn_release(&c);
+    return rc;
+}
+
+enum err store_postgres_key_drop(const char *url, struct clock *clock, const struct key_print *k, struct error *e)
+{
+    struct pg_conn c = { 0 };
+    enum err rc = pg_cluster_connect(url, clock, &c, e);
+    if (!rc)
+        rc = pg_cluster_key_drop(&c, k, e);
     pg_conn_release(&c);
     return rc;
 }

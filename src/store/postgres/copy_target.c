@@ -176,11 +176,18 @@ enum err copy_target_mark(struct copy_target *t, const uint8_t *pepper, struct e
     return pg_cluster_value(&t->conn, S("copying"), &yes, sizeof yes, e);
 }
 
-enum err copy_target_key_print(struct copy_target *t, const uint8_t print[SECRETS_PRINT], struct error *e)
+enum err copy_target_keys(struct copy_target *t, const struct key_prints *known, struct error *e)
 {
     uint8_t there[SECRETS_PRINT];
-    memcpy(there, print, sizeof there);
-    return pg_cluster_value(&t->conn, S("key_print"), there, sizeof there, e);
+    char name[sizeof "key:" + SECRETS_ID];
+    for (size_t i = 0; i < known->n; i++) {
+        snprintf(name, sizeof name, "key:%s", known->v[i].id);
+        memcpy(there, known->v[i].print, sizeof there);
+        if (pg_cluster_value(&t->conn, str_from(name), there, sizeof there, e))
+            return e->code;
+    }
+    memcpy(there, known->current, sizeof there);
+    return known->has_current ? pg_cluster_value(&t->conn, S("key_print"), there, sizeof there, e) : ERR_OK;
 }
 
 enum err copy_target_done(struct copy_target *t, struct error *e)

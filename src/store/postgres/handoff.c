@@ -16,7 +16,7 @@ static const struct pg_statement own_claims = { "hand_own",
  * the rows before; if it reaches $5, the row comes without its target_config and belongs to the next page. */
 static const struct pg_statement list_handed = {
     "handed",
-    "SELECT t.part" TASK_COLUMNS_SHORT(SQL_OF_T) ", CASE WHEN t.bytes < $5 THEN t.handed_config END, NULL, NULL, t.needs, t.aside, t.recalled, t.awaited_ms, t.late_by, t.links, t.run_id, t.place, t.queue" TASK_COLUMNS_REST(
+    "SELECT t.part" TASK_COLUMNS_SHORT(SQL_OF_T) ", CASE WHEN t.bytes < $5 THEN t.handed_config END, NULL, NULL, t.needs, t.aside, t.recalled, t.awaited_ms, t.late_by, t.links, t.run_id, t.place, t.queue, t.trace" TASK_COLUMNS_REST(
         SQL_OF_T) ", t.bytes < $5, t.handed_epoch FROM (SELECT h.*, coalesce(sum(octet_length(h.handed_config)) "
                   "OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes FROM (SELECT t.*, " HANDED_CONFIG(
                       "t.") " AS handed_config, c.epoch AS handed_epoch "

@@ -108,7 +108,7 @@ static_assert(LIST_VISIT_MAX == 100000, "VISIT_MAX says the same");
     " AND (resolved_ms <> 0)::int = $16) AND ($17 = '' OR waits_for = $17) "                                           \
     "AND ($18 = '' OR queue = $18 "                                                                                    \
     "OR lane = ANY (ARRAY(SELECT l.lane FROM lanes AS l WHERE l.tenant_id = $2 AND l.queue = $18))) "                  \
-    "AND (NOT $20 OR (target = 4 AND kind <> 1))"
+    "AND (NOT $20 OR (target = 4 AND kind <> 1)) AND ($22 = 0 OR created_ms >= $22) AND ($23 = 0 OR created_ms < $23)"
 static_assert(TASK_OCCURRENCE == 2 && TASK_RECURRING == 1 && TARGET_WORKFLOW == 4, "statements name them by number");
 
 /* The rows of a walk; `ok` tells whether a row matches. */
@@ -117,12 +117,14 @@ static_assert(TASK_OCCURRENCE == 2 && TASK_RECURRING == 1 && TARGET_WORKFLOW == 
     ") AS t"
 
 /* `seen` numbers the visited rows, `nth` the matching ones. If the walk was cut off, its last row is returned too. */
+#define LISTED_COLUMNS                                                                                                 \
+    TASK_COLUMNS_BEFORE_PAYLOAD(SQL_NAME)                                                                              \
+    ", CASE WHEN NOT $21 THEN payload END" TASK_COLUMNS_AFTER_PAYLOAD(SQL_NAME) TASK_COLUMNS_REST(SQL_NAME)
 #define LIST(where)                                                                                                    \
-    "SELECT seen, (ok AND nth > $3) IS TRUE" TASK_COLUMNS(                                                             \
-        SQL_NAME) " FROM (SELECT *, row_number() OVER w AS seen, "                                                     \
-                  "count(*) FILTER (WHERE ok) OVER w AS nth FROM " VISITED(                                            \
-                      where) " WINDOW w AS (ORDER BY id DESC ROWS UNBOUNDED PRECEDING)) AS t "                         \
-                             "WHERE (ok AND nth > $3) OR seen = " VISIT_MAX " ORDER BY id DESC LIMIT $4"
+    "SELECT seen, (ok AND nth > $3) IS TRUE" LISTED_COLUMNS " FROM (SELECT *, row_number() OVER w AS seen, "           \
+    "count(*) FILTER (WHERE ok) OVER w AS nth FROM " VISITED(                                                          \
+        where) " WINDOW w AS (ORDER BY id DESC ROWS UNBOUNDED PRECEDING)) AS t "                                       \
+               "WHERE (ok AND nth > $3) OR seen = " VISIT_MAX " ORDER BY id DESC LIMIT $4"
 
 #define COUNT(where) "SELECT count(*) FROM (SELECT 1 FROM " VISITED(where) " WHERE ok LIMIT $4) AS t"
 
@@ -183,6 +185,9 @@ static void pg_list_add_filter(struct pg_params *p, const struct task_filter *f,
     pg_add_text(p, f->queue);
     pg_add_uuid(p, uuid_is_nil(f->from) ? lowest : f->from);
     pg_add_bool(p, f->runs);
+    pg_add_bool(p, f->brief);
+    pg_add_i64(p, f->created_after_ms);
+    pg_add_i64(p, f->created_before_ms);
 }
 
 /* A text that is not clean matches nothing: it was stored in another form. */
@@ -332,6 +337,7 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
                                            .list = reader_postgres_list,
                                            .count = reader_postgres_count,
                                            .executions = reader_postgres_executions,
+                                           .history = reader_postgres_history,
                                            .idempotency = reader_postgres_idempotency,
                                            .key = reader_postgres_key,
                                            .keys = reader_postgres_keys,
@@ -346,6 +352,7 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
                                            .queues = reader_postgres_queues,
                                            .counts = reader_postgres_counts,
                                            .queue_due = reader_postgres_queue_due,
+                                           .backlog = reader_postgres_backlog,
                                            .usage = reader_postgres_usage,
                                            .audit = reader_postgres_audit,
                                            .sealed = reader_postgres_sealed,

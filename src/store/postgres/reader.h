@@ -40,6 +40,8 @@ enum err pg_reader_run(struct pg_reader *r, bool may_lag, const struct pg_statem
 enum err pg_reader_run_one(struct pg_reader *r, const struct pg_statement *s, const struct table *t, struct arena *a,
                            void *row, struct error *e) must_use;
 
+enum err reader_postgres_history(struct reader *base, const struct history_filter *f, struct arena *a,
+                                 struct history_page *ret, struct error *e);
 enum err reader_postgres_idempotency(struct reader *base, int32_t tenant, const uint8_t key[32], struct arena *a,
                                      struct idempotency *ret, struct error *e);
 enum err reader_postgres_key(struct reader *base, struct str id, struct arena *a, struct api_key *ret, struct error *e);
@@ -87,8 +89,10 @@ enum err reader_postgres_outputs(struct reader *base, struct uuid run, int64_t f
                                  struct arena *a, struct run_outputs *ret, struct error *e);
 enum err reader_postgres_signals(struct reader *base, struct uuid run, struct str name, struct arena *a,
                                  struct signal_rows *ret, struct error *e);
-enum err reader_postgres_sealed(struct reader *base, bool *ret, struct error *e);
+enum err reader_postgres_sealed(struct reader *base, struct str key_id, bool *ret, struct error *e);
 enum err reader_postgres_audit(struct reader *base, const struct audit_filter *f, struct arena *a,
                                struct audit_page *ret, struct error *e);
+enum err reader_postgres_backlog(struct reader *base, int64_t now_ms, struct arena *a, struct backlog_rows *ret,
+                                 struct error *e);
 enum err reader_postgres_usage(struct reader *base, int32_t tenant, struct tenant_usage *ret, struct error *e);
 enum err reader_postgres_clock(struct reader *base, int64_t *ret_us, struct error *e);

@@ -18,11 +18,11 @@ static const struct pg_statement write_verdicts = {
     "started_ms = coalesce(v.started_ms, tasks.started_ms), completed_ms = v.completed_ms, "
     "last_error = v.last_error, cause = v.cause, failed_ms = v.failed_ms, aside = coalesce(v.aside, tasks.aside), "
     "recalled = tasks.recalled OR v.recalled, awaited_ms = coalesce(v.awaited_ms, tasks.awaited_ms), "
-    "late_by = coalesce(v.late_by, tasks.late_by), links = tasks.links & ~2048 | v.links "
+    "late_by = coalesce(v.late_by, tasks.late_by), links = tasks.links & ~6144 | v.links "
     "FROM unnest($*) AS v(task, state, due_ms, attempts, losses, lane, started_ms, completed_ms, last_error, cause, "
     "failed_ms, aside, recalled, awaited_ms, late_by, links) WHERE id = v.task",
 };
-static_assert(TASK_BEGUN == 2048, "statements name it by number");
+static_assert((TASK_BEGUN | TASK_SIGNALLED) == 6144, "statements name them by number");
 static const struct pg_statement insert_executions = {
     "settle_executions",
     "INSERT INTO executions SELECT * FROM unnest($*) ON CONFLICT (task_id, id) DO NOTHING",
@@ -489,6 +489,25 @@ static enum err pg_settle_ask_runs(struct store_postgres *s, struct pg_settling 
     return pg_settle_ask_one(s, t, &r, true, e) ? e->code : pg_settle_ask_one(s, t, &r, false, e);
 }
 
+/* Steps to which a signal came after they were planned (rule 10). */
+static enum err pg_settle_ask_awaits(struct store_postgres *s, struct pg_settling *t, struct error *e)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        struct pg_settled *x = &t->v[i];
+        struct settlement copy = *x->settlement;
+        if (!settle_of_await(x->was->links, t->op->now_ms, &copy))
+            continue;
+        x->settlement = arena_new(&s->arena, struct settlement);
+        if (!x->settlement)
+            return error_no_room(e);
+        *x->settlement = copy;
+        x->given->stale = true;
+        x->given->ret_state = copy.verdict.next;
+        t->op->ret_unblocked_lanes = op_unblocked(t->op->ret_unblocked_lanes, true);
+    }
+    return ERR_OK;
+}
+
 /* Applies settlements that all name different tasks. */
 static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *op, struct join_fold *fold,
                                    struct settlement **v, size_t n, struct error *e)
@@ -506,6 +525,7 @@ static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *o
         if (!v[i]->stale)
             t.v[t.n++] = (struct pg_settled){ .given = v[i], .settlement = v[i], .was = g };
     }
+    rc = rc ? rc : pg_settle_ask_awaits(s, &t, e);
     rc = rc ? rc : pg_settle_ask_runs(s, &t, e);
     rc = rc ? rc : pg_settle_apply(s, &t, e);
     free(ids);

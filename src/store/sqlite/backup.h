@@ -59,6 +59,7 @@ enum { RESTORE_KEPT_TEXT = 40 };
 struct restored {
     struct store_sqlite_facts facts;
     bool has_pepper;              /* false: no API key works until the file is put there */
+    char needs_key[16];           /* the id of a key that its secrets need, and no key file has; "": none */
     char kept[RESTORE_KEPT_TEXT]; /* the folder within the directory; empty: there was no store */
 };
 

@@ -95,33 +95,14 @@ enum err copy_source_pepper(const struct copy_source *s, uint8_t ret[PEPPER_SIZE
                             : error_set(e, ERR_CORRUPT, "'%s' is not what Belfry wrote there: restore a backup", path);
 }
 
-enum err copy_source_key_print(struct copy_source *s, uint8_t ret[SECRETS_PRINT], bool *ret_found, struct error *e)
+enum err copy_source_keys(struct copy_source *s, struct key_prints *ret, struct error *e)
 {
-    enum { FILE_MAX = 8192 };
-    static const char sealed_sql[] = "SELECT count(*) FROM (SELECT 1 FROM tasks WHERE target_config LIKE "
-                                     "'%\"enc:1:%' LIMIT 1)";
-    cleanup_with(free_charp) char *path = directory_path(s->directory, "secrets.key");
-    struct secrets keys;
-    char text[FILE_MAX];
+    static const char sealed_sql[] = "SELECT EXISTS (SELECT 1 FROM tasks WHERE instr(target_config, '\"enc:1:'))";
     int64_t sealed;
+    *ret = (struct key_prints){ 0 };
     if (conn_number(&s->conn, sealed_sql, &sealed, e))
         return e->code;
-    *ret_found = sealed > 0;
-    if (!sealed)
-        return ERR_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
-    if (fd >= 0)
-        close(fd);
-    if (n < 0) /* it is elsewhere: nodes are told when they meet a secret */
-        *ret_found = false;
-    else if (secrets_parse((struct str){ text, (size_t)n }, &keys, e))
-        return error_wrap(e, "key file '%s'", path);
-    else
-        secrets_fingerprint(&keys, 0, ret);
-    explicit_bzero(text, sizeof text);
-    explicit_bzero(&keys, sizeof keys);
-    return ERR_OK;
+    return sealed ? sqlite_key_prints(&s->conn, ret, e) : ERR_OK;
 }
 
 enum err copy_source_count(struct copy_source *s, enum copy_table t, int64_t *ret, struct error *e)

@@ -57,7 +57,7 @@ enum err lanes_load(struct conn *c, struct error *e) must_use;
 const struct lane_row *lanes_find(struct conn *c, struct lane lane, int pool); /* NULL: none */
 enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, struct error *e) must_use;
 
-/* ---- fences (fences.c) ---- */
+/* ---- fences (cluster_settings.c) ---- */
 
 /* When the store is opened: raises the floor if the file is a copy. */
 enum err sqlite_fences_open(struct conn *c, const char *path, int64_t now_ms, int64_t *ret_floor,
@@ -115,6 +115,7 @@ enum err sqlite_fences_raise(struct conn *c, int64_t now_ms, int64_t *ret_floor,
 #define FRESH_run_id                         "NULL"
 #define FRESH_place                          "0"
 #define FRESH_queue                          "NULL"
+#define FRESH_trace                          "?"
 #define FRESH_waits_for                      "NULL"
 #define FRESH_cause                          "NULL"
 #define FRESH_resolved_ms                    "0"
@@ -133,6 +134,9 @@ void row_bind(struct conn *c, sqlite3_stmt *st, int first, const struct table *t
  * valid. */
 enum err row_read(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, struct arena *a, void *row,
                   struct error *e) must_use;
+/* The same, but column left_out of the statement is not read; -1: none. */
+enum err row_read_without(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, int left_out,
+                          struct arena *a, void *row, struct error *e) must_use;
 /* Reads only the column `gates`, into a task whose kind is set. NULL is fine. */
 enum err row_read_gates(sqlite3_stmt *st, int at, struct arena *a, struct task *ret, struct error *e) must_use;
 struct uuid row_uuid(sqlite3_stmt *st, int column); /* nil when NULL */
@@ -202,7 +206,7 @@ struct store_sqlite {
     int64_t *rids;        /* their rids */
     size_t scratch_cap;
     struct ended ended;
-    int64_t fence_floor; /* fences.c */
+    int64_t fence_floor; /* cluster_settings.c */
     struct uuid strand;  /* audit.c, like the next */
     int64_t audit_seq;
     bool can_shrink; /* the file has incremental auto_vacuum, so it can shrink */
@@ -475,7 +479,11 @@ enum err sqlite_ended_write(struct store_sqlite *s, struct error *e) must_use;
 enum err sqlite_audit_write(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e) must_use;
 enum err sqlite_audit_purge(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *count,
                             struct error *e) must_use;
-enum err reader_sqlite_sealed(struct reader *base, bool *ret, struct error *e);
+struct key_prints;
+enum err sqlite_key_prints(struct conn *c, struct key_prints *ret, struct error *e) must_use; /* cluster_settings.c */
+enum err reader_sqlite_sealed(struct reader *base, struct str key_id, bool *ret, struct error *e);
+enum err reader_sqlite_history(struct reader *base, const struct history_filter *f, struct arena *a,
+                               struct history_page *ret, struct error *e);
 enum err reader_sqlite_audit(struct reader *base, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
                              struct error *e);
 
@@ -618,6 +626,9 @@ enum reader_statement {
     RD_SEALED,
     RD_AUDIT,
     RD_AUDIT_SCANNED,
+    RD_HISTORY,
+    RD_HISTORY_AT,
+    RD_HISTORY_ENDS,
     RD_UNSTARTED,
     RD_LIST_RUNS,
     RD_DEFINITION,

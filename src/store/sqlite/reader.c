@@ -78,12 +78,21 @@ static const char *const reader_sql[] = {
                  "FROM task_leases AS l CROSS JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING
                  " AND t.fence = l.fence WHERE l.task_id = ?1 AND l.tenant_id = ?2",
     [RD_WORKERS] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
-    [RD_SEALED] = "SELECT 1 FROM tasks WHERE target_config LIKE '%\"enc:1:%' LIMIT 1",
+    [RD_SEALED] = "SELECT 1 FROM tasks WHERE instr(target_config, '\"enc:1:' || ?) LIMIT 1",
     [RD_AUDIT] = "SELECT 0" AUDIT_COLUMNS(
         SQL_NAME) " FROM audit WHERE id < ?1 AND id >= ?2 AND (?3 = 0 OR tenant_id = ?3) "
                   "AND (?4 = '' OR actor = ?4) AND (?5 = '' OR object = ?5) AND (?6 = '' OR action = ?6 "
                   "OR (?7 AND substr(action, 1, length(?6)) = ?6)) ORDER BY id DESC LIMIT ?8",
     [RD_AUDIT_SCANNED] = "SELECT id FROM audit WHERE id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3",
+    /* rowids grow with time: rows are written when their attempt ends */
+    [RD_HISTORY] = "SELECT rowid" EXECUTION_COLUMNS(
+        SQL_NAME) ", (SELECT t.name FROM tasks AS t WHERE t.id = ifnull(occurrence_id, task_id)), "
+                  "(SELECT t.lane FROM tasks AS t WHERE t.id = ifnull(occurrence_id, task_id)), "
+                  "(SELECT t.queue FROM tasks AS t WHERE t.id = ifnull(occurrence_id, task_id)) "
+                  "FROM executions WHERE rowid < ?1 AND rowid >= ?2 AND tenant_id = ?3 AND (?4 = 0 OR ?4 >> status & 1) "
+                  "AND (?5 = '' OR worker = ?5) AND completed_us >= ?6 AND completed_us < ?7 ORDER BY rowid DESC",
+    [RD_HISTORY_AT] = "SELECT rowid, completed_us FROM executions WHERE rowid >= ?1 ORDER BY rowid LIMIT 1",
+    [RD_HISTORY_ENDS] = "SELECT (SELECT min(rowid) FROM executions), (SELECT max(rowid) FROM executions)",
     [RD_BREAKERS] = "SELECT 0" BREAKER_COLUMNS(
         SQL_NAME) " FROM breakers WHERE id < ?1 AND (?2 < 0 OR tenant_id = ?2) "
                   "AND (?3 IS NULL OR ?3 = '' OR host = ?3) AND (?4 = 0 OR (host = '*') = (?4 = 2)) "
@@ -226,10 +235,12 @@ static bool reader_sqlite_run_matches(const struct task_filter *f, sqlite3_stmt 
                          sqlite3_column_int(st, AT_kind) != TASK_RECURRING));
 }
 
-static bool reader_sqlite_due_matches(const struct task_filter *f, sqlite3_stmt *st)
+static bool reader_sqlite_times_match(const struct task_filter *f, sqlite3_stmt *st)
 {
-    int64_t due_ms = sqlite3_column_int64(st, AT_due_ms);
-    return (!f->due_before_ms || due_ms < f->due_before_ms) && (!f->due_after_ms || due_ms >= f->due_after_ms);
+    int64_t due_ms = sqlite3_column_int64(st, AT_due_ms), created_ms = sqlite3_column_int64(st, AT_created_ms);
+    return (!f->due_before_ms || due_ms < f->due_before_ms) && (!f->due_after_ms || due_ms >= f->due_after_ms) &&
+           (!f->created_before_ms || created_ms < f->created_before_ms) &&
+           (!f->created_after_ms || created_ms >= f->created_after_ms);
 }
 
 static enum err reader_sqlite_queue_matches(struct reader_sqlite *r, const struct task_filter *f, sqlite3_stmt *st,
@@ -256,7 +267,7 @@ static enum err reader_sqlite_matches(struct reader_sqlite *r, const struct task
 {
     *ret = sqlite3_column_int(st, AT_tenant_id) == f->tenant && !sqlite3_column_int(st, AT_deleted) &&
            (!f->states || f->states >> sqlite3_column_int(st, AT_state) & 1) && reader_sqlite_kind_matches(f, st) &&
-           reader_sqlite_run_matches(f, st) && reader_sqlite_due_matches(f, st) &&
+           reader_sqlite_run_matches(f, st) && reader_sqlite_times_match(f, st) &&
            (!f->name.n || reader_sqlite_name_matches(f->name, row_text(st, AT_name))) &&
            (!f->task_type.n || str_eq(f->task_type, row_text(st, AT_task_type))) &&
            reader_sqlite_conflict_matches(f, st) && (!f->calendar.n || str_eq(f->calendar, row_text(st, AT_calendar)));
@@ -318,7 +329,7 @@ static enum err reader_sqlite_visit_task(struct index_walk *w, bool *stop, struc
     }
     struct task *t = &w->r->tasks[l->n++];
     *t = (struct task){ 0 };
-    return row_read(&w->r->conn, w->st, 1, &table_tasks, w->arena, t, e);
+    return row_read_without(&w->r->conn, w->st, 1, &table_tasks, l->filter->brief ? AT_payload : -1, w->arena, t, e);
 }
 
 static struct index_walk reader_sqlite_walk_over_tasks(struct reader_sqlite *r, const struct task_filter *f,
@@ -542,6 +553,36 @@ static enum err reader_sqlite_counts(struct reader *base, int64_t now_ms, struct
     return ERR_OK;
 }
 
+static bool reader_sqlite_is_claimable(const struct lane_row *l)
+{
+    return l->pool == POOL_DISPATCHED || l->pool == POOL_LEASED || l->pool == POOL_LATE;
+}
+
+static enum err reader_sqlite_backlog(struct reader *base, int64_t now_ms, struct arena *a, struct backlog_rows *ret,
+                                      struct error *e)
+{
+    struct conn *c = &reader_sqlite_of(base)->conn;
+    if (lanes_load(c, e))
+        return e->code;
+    struct backlog_rows rows = { .v = arena_array(a, struct backlog_row, c->lanes.top) };
+    if (!rows.v)
+        return reader_no_room(e);
+    for (size_t i = 0; i < c->lanes.top; i++) {
+        const struct lane_row *l = c->lanes.by_number[i];
+        struct backlog_row row = { .tenant = l->lane.tenant, .priority = l->lane.priority };
+        if (!reader_sqlite_is_claimable(l))
+            continue;
+        if (reader_sqlite_count_due(c, l->number, now_ms, INT64_MAX, &row.due, e))
+            return e->code;
+        if (row.due && !arena_str(a, l->lane.queue, &row.queue))
+            return reader_no_room(e);
+        if (row.due)
+            rows.v[rows.n++] = row;
+    }
+    *ret = rows;
+    return ERR_OK;
+}
+
 static enum err reader_sqlite_queue_due(struct reader *base, int32_t tenant, struct str queue, int64_t now_ms,
                                         int64_t *ret, struct error *e)
 {
@@ -551,8 +592,8 @@ static enum err reader_sqlite_queue_due(struct reader *base, int32_t tenant, str
         return e->code;
     for (size_t i = 0; i < c->lanes.top && due < DUE_MAX; i++) {
         const struct lane_row *l = c->lanes.by_number[i];
-        bool is_its = (l->pool == POOL_DISPATCHED || l->pool == POOL_LEASED || l->pool == POOL_LATE) &&
-                      l->lane.tenant == tenant && str_eq(l->lane.queue, queue);
+        bool is_its =
+            reader_sqlite_is_claimable(l) && l->lane.tenant == tenant && str_eq(l->lane.queue, queue);
         if (is_its && reader_sqlite_count_due(c, l->number, now_ms, DUE_MAX - due, &due, e))
             return e->code;
     }
@@ -575,6 +616,7 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .list = reader_sqlite_list,
                                            .count = reader_sqlite_count,
                                            .executions = reader_sqlite_executions,
+                                           .history = reader_sqlite_history,
                                            .idempotency = reader_sqlite_idempotency,
                                            .key = reader_sqlite_key,
                                            .keys = reader_sqlite_keys,
@@ -589,6 +631,7 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .queues = reader_sqlite_queues,
                                            .counts = reader_sqlite_counts,
                                            .queue_due = reader_sqlite_queue_due,
+                                           .backlog = reader_sqlite_backlog,
                                            .usage = reader_sqlite_usage,
                                            .lease = reader_sqlite_lease,
                                            .unstarted = reader_sqlite_unstarted,

@@ -10,6 +10,7 @@
 
 #include "base/failpoint.h"
 #include "base/rfc3339.h"
+#include "port/secrets.h"
 #include "store/sqlite/backup_internal.h"
 
 static bool restore_file_exists(const char *directory, const char *name, bool even_empty)
@@ -115,8 +116,8 @@ static enum err restore_remove_secrets(const char *directory, struct error *e)
     return rc ? rc : restore_remove_file(directory, "secrets.key.next", e);
 }
 
-/* The next start finds that the store is not where it was noted, and raises the fences (fences.c). A backup of an older
- * version has no such note: it gets a floor when it is migrated. */
+/* The next start finds that the store is not where it was noted, and raises the fences (cluster_settings.c). A backup
+ * of an older version has no such note: it gets a floor when it is migrated. */
 static enum err restore_forget_file(const char *part, struct error *e)
 {
     static const char has_note_sql[] = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'cluster'";
@@ -131,13 +132,33 @@ static enum err restore_forget_file(const char *part, struct error *e)
     return rc;
 }
 
+/* A key that the secrets in the file need; "": it has none. */
+static enum err restore_find_key(const char *part, char ret[SECRETS_ID + 1], struct error *e)
+{
+    static const char sql[] = "SELECT substr(target_config, instr(target_config, '\"enc:1:') + 7, 8) FROM tasks "
+                              "WHERE instr(target_config, '\"enc:1:') LIMIT 1";
+    struct conn c = { 0 };
+    sqlite3_stmt *st = NULL;
+    bool row = false;
+    enum err rc = backup_open_part(part, &c, e);
+    if (!rc && sqlite3_prepare_v2(c.db, sql, -1, &st, NULL) != SQLITE_OK)
+        rc = conn_fail(&c, e);
+    if (!rc)
+        rc = conn_step(&c, st, &row, e);
+    if (row)
+        snprintf(ret, SECRETS_ID + 1, "%s", (const char *)sqlite3_column_text(st, 0));
+    sqlite3_finalize(st);
+    conn_release(&c);
+    return rc;
+}
+
 static enum err restore_prepare(const struct restore_request *r, const char *part, struct restored *ret,
                                 struct error *e)
 {
     if (restore_remove_secrets(r->directory, e) || backup_make_part(part, e) ||
         backup_copy_to(r->path, part, r->progress, e) || secrets_unpack(part, r->directory, e) ||
-        restore_forget_file(part, e) || backup_sync_path(part, O_RDONLY, e) ||
-        store_sqlite_verify(part, r->progress, &ret->facts, e))
+        restore_forget_file(part, e) || restore_find_key(part, ret->needs_key, e) ||
+        backup_sync_path(part, O_RDONLY, e) || store_sqlite_verify(part, r->progress, &ret->facts, e))
         return e->code;
     failpoint("restore_ready");
     return restore_keep_existing(r, ret->kept, e);
@@ -160,6 +181,8 @@ static enum err restore_locked(const struct restore_request *r, struct restored 
     if (directory_finish(r->directory, e))
         return e->code;
     ret->has_pepper = restore_file_exists(r->directory, "pepper", false);
+    if (restore_file_exists(r->directory, "secrets.key", false))
+        ret->needs_key[0] = '\0';
     return ERR_OK;
 }
 

@@ -158,10 +158,12 @@ static enum err row_read_bytes32(const struct table *t, const struct column *col
     return ERR_OK;
 }
 
-enum err row_read(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, struct arena *a, void *row,
-                  struct error *e)
+enum err row_read_without(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, int left_out,
+                          struct arena *a, void *row, struct error *e)
 {
     for (int i = 0; i < t->count; i++) {
+        if (first + i == left_out)
+            continue;
         const struct column *column = &t->columns[i];
         void *member = (char *)row + column->offset;
         int at = first + i;
@@ -181,4 +183,10 @@ enum err row_read(struct conn *c, sqlite3_stmt *st, int first, const struct tabl
             return rc;
     }
     return ERR_OK;
+}
+
+enum err row_read(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, struct arena *a, void *row,
+                  struct error *e)
+{
+    return row_read_without(c, st, first, t, -1, a, row, e);
 }

@@ -343,18 +343,18 @@ static enum err sqlite_settle_ask_run(struct store_sqlite *s, const struct guard
     return ERR_OK;
 }
 
-/* The same for a run that ends (rule 8). */
+/* The same for a run that ends (rule 8). A step that awaits signals knows by itself (rule 10). */
 static enum err sqlite_settle_ask_own(struct store_sqlite *s, const struct guards *g, struct op_settle *op,
                                       struct settlement *v, bool *ret_stale, struct error *e)
 {
     struct run_row run;
-    bool found;
-    if (!settle_asks_own(v, g->links))
-        return ERR_OK;
-    arena_reset(&s->arena);
-    if (sqlite_run_read(s, &v->id, &s->arena, &run, &found, e))
-        return e->code;
-    *ret_stale = found && settle_of_run(&run, op->now_ms, v);
+    bool found = false;
+    if (settle_asks_own(v, g->links)) {
+        arena_reset(&s->arena);
+        if (sqlite_run_read(s, &v->id, &s->arena, &run, &found, e))
+            return e->code;
+    }
+    *ret_stale = found ? settle_of_run(&run, op->now_ms, v) : settle_of_await(g->links, op->now_ms, v);
     op->ret_unblocked_lanes = op_unblocked(op->ret_unblocked_lanes, *ret_stale);
     return ERR_OK;
 }

@@ -76,7 +76,7 @@ static const char *const writer_sql[] = {
         "place FROM tasks WHERE id = ?",
     [ST_TASK_BY_RID] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_HANDED_BY_RID] = "SELECT rid" TASK_COLUMNS_SHORT(SQL_NAME) ", " HANDED_CONFIG(
-        "") ", NULL, NULL, needs, aside, recalled, awaited_ms, late_by, links, run_id, place, queue" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
+        "") ", NULL, NULL, needs, aside, recalled, awaited_ms, late_by, links, run_id, place, queue, trace" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_TASK_REPLACE] = "REPLACE INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (?" TASK_COLUMNS(SQL_MARK) ")",
     [ST_TASK_DELETE] = "DELETE FROM tasks WHERE rid = ?",
     /* claims */

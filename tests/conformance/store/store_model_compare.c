@@ -234,6 +234,43 @@ static bool same_executions(struct model *m, struct reader *a, struct reader *b,
     return true;
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+    return uuid_cmp(*(const struct uuid *)a, *(const struct uuid *)b);
+}
+
+enum { HISTORY_MAX = 4000 };
+
+/* The ids of the whole history, in pages, sorted: stores order what ended at one time as they like. */
+static size_t history_of(struct model *m, struct reader *r, struct history_filter f, struct uuid *ret)
+{
+    size_t n = 0;
+    for (struct history_page p = { .more = true }; p.more && n < HISTORY_MAX; f.before = p.next_before) {
+        if (reader_history(r, &f, &m->arena, &p, NULL))
+            return SIZE_MAX;
+        for (size_t i = 0; i < p.n && n < HISTORY_MAX; i++)
+            ret[n++] = p.v[i].execution.id;
+    }
+    qsort(ret, n, sizeof *ret, compare_ids);
+    return n;
+}
+
+static bool same_history(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
+{
+    static struct uuid x[HISTORY_MAX], y[HISTORY_MAX];
+    struct history_filter f = { .tenant = 1 + (int)below(m, 2),
+                                .statuses = chance(m, 30) ? 1u << below(m, 3) : 0,
+                                .queue = chance(m, 20) ? one_of(m, model_queues, array_count(model_queues)) : S(""),
+                                .to_us = INT64_MAX / 4,
+                                .limit = 1 + below(m, 100) };
+    if (!chance(m, 10)) /* it reads everything */
+        return true;
+    size_t n = history_of(m, a, f, x), other = history_of(m, b, f, y);
+    if (!number_same("the history", n, other) || n == SIZE_MAX)
+        return false;
+    return !n || memcmp(x, y, n * sizeof *x) == 0 || differ("the history has other ids");
+}
+
 static bool same_gets(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
 {
     struct task t, u;
@@ -317,7 +354,7 @@ bool same_reads(struct model *m, struct reader *a, struct reader *b, char why[WH
         if (!same_gets(m, a, b, why))
             return false;
     typedef bool compare_fn(struct model * m, struct reader * a, struct reader * b, char why[WHY_MAX]);
-    static compare_fn *const compares[] = { same_lists,    same_executions, same_records, same_other_records,
+    static compare_fn *const compares[] = { same_lists,    same_executions, same_history, same_records, same_other_records,
                                             same_overview, same_fleet,      same_links,   same_runs };
     for (size_t i = 0; i < array_count(compares); i++)
         if (chance(m, COMPARE_PERCENT) && !compares[i](m, a, b, why))

@@ -586,6 +586,11 @@ struct task_filter model_filter(struct model *m)
         f.due_before_ms = near(m, -20, 40);
     if (chance(m, 20))
         f.due_after_ms = near(m, -20, 40);
+    if (chance(m, 10) && model_look(m, &t))
+        f.created_before_ms = t.created_ms + below(m, 3);
+    if (chance(m, 10) && model_look(m, &t))
+        f.created_after_ms = t.created_ms + below(m, 3);
+    f.brief = chance(m, 20);
     if (chance(m, 25) && look_for_recurring(m, &t))
         f.parent = t.id;
     f.occurrences = chance(m, 50);

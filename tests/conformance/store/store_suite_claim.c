@@ -127,6 +127,21 @@ static void only_the_lanes_asked_for_are_touched(void **state)
     assert_true(op.ret_next_due_ms == INT64_MAX);
 }
 
+static void a_claim_returns_tasks_as_they_are_in_the_store(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w);
+    t.payload = S("{\"n\":1}");
+    t.extra = S("{\"metadata\":{}}");
+    t.trace = S("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 -");
+    insert(w, &t, 1);
+    struct op_claim op = claim_until(w, NOW);
+    assert_int_equal(op.ret.n, 1);
+    struct task read = get(w, t.id);
+    assert_same_task(&op.ret.v[0], &read);
+    assert_true(str_eq(op.ret.v[0].trace, t.trace));
+}
+
 static void a_claim_takes_at_most_max_over_all_lanes(void **state)
 {
     struct world *w = *state;
@@ -360,6 +375,7 @@ static const struct CMUnitTest tests[] = {
     store_test(lanes_are_served_in_the_order_they_are_given),
     store_test(a_quota_of_nothing_takes_nothing_and_tells_when),
     store_test(only_the_lanes_asked_for_are_touched),
+    store_test(a_claim_returns_tasks_as_they_are_in_the_store),
     store_test(a_claim_takes_at_most_max_over_all_lanes),
     store_test(a_claim_stops_behind_its_bytes),
     store_test(bytes_stop_the_claim_not_only_the_lane),

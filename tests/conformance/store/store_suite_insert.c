@@ -16,6 +16,7 @@ static struct task full_task(struct world *w)
     t.retry = (struct retry_policy){ 10, BACKOFF_FIXED, 11, 12, JITTER_NONE, S("[{\"on\":[\"503\"]}]") };
     t.target = TARGET_HTTP;
     t.target_config = S("{\"url\":\"http://127.0.0.1/\"}");
+    t.trace = S("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 req-7 vendor=a");
     t.payload = S("{\"a\":\"\xc3\xa4\\u0000\"}");
     t.extra = S("{\"metadata\":{}}");
     t.schedule = (struct schedule){ S("0 8 * * *"),

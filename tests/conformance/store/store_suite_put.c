@@ -345,6 +345,20 @@ static void the_cursor_never_goes_before_withdraw_from(void **state)
     assert_int_equal(op.ret_cursor_ms, NOW + 2000); /* the first has no say, the second is not lost */
 }
 
+static void an_occurrence_that_was_due_before_an_edit_is_cancelled(void **state) /* 7, 10 */
+{
+    struct world *w = *state;
+    struct task o[3], next, t = spawned(w, o, 3);
+    o[0].state = TASK_BLOCKED;
+    insert(w, o, 3);
+    struct op_put op = withdraw_with(w, &t, &next, NOW + 1001);
+    struct task read = get(w, o[0].id);
+    assert_true(read.state == TASK_CANCELLED && read.completed_ms == next.updated_ms && read.runs_count == 0);
+    assert_true(str_eq(read.last_error, S("its schedule was edited")));
+    assert_false(is_there(w, TENANT, o[1].id) || is_there(w, TENANT, o[2].id));
+    assert_int_equal(op.ret_withdrawn, 3);
+}
+
 static void withdraw_from_itself_is_not_before_it(void **state)
 {
     struct world *w = *state;
@@ -484,6 +498,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_withdrawn_occurrence_is_never_claimed),
     store_test(withdrawing_never_deletes_what_fired),
     store_test(the_cursor_never_goes_before_withdraw_from),
+    store_test(an_occurrence_that_was_due_before_an_edit_is_cancelled),
     store_test(withdraw_from_itself_is_not_before_it),
     store_test(withdrawing_never_moves_the_cursor_forward),
     store_test(occurrences_of_others_are_not_withdrawn),

@@ -246,6 +246,39 @@ static void lists_filter_by_due_time(void **state)
     assert_lists(w, &f, &b.id);
 }
 
+static void lists_filter_by_the_time_of_creation(void **state)
+{
+    struct world *w = *state;
+    struct task a = some_task(w), b = some_task(w), c = some_task(w);
+    a.created_ms = NOW - 3;
+    b.created_ms = NOW - 2;
+    c.created_ms = NOW - 1;
+    insert(w, (struct task[]){ a, b, c }, 3);
+    struct task_filter f = all();
+    f.created_before_ms = NOW - 2;
+    assert_lists(w, &f, &a.id);
+    f = all();
+    f.created_after_ms = NOW - 2;
+    assert_lists(w, &f, &c.id, &b.id);
+    f.created_before_ms = NOW - 1;
+    assert_lists(w, &f, &b.id);
+}
+
+static void a_brief_list_has_no_payloads(void **state)
+{
+    struct world *w = *state;
+    struct task a = some_task(w);
+    a.payload = S("{\"n\":1}");
+    insert(w, &a, 1);
+    struct task_filter f = all();
+    struct task_page whole = list(w, &f);
+    assert_true(str_eq(whole.tasks.v[0].payload, a.payload));
+    f.brief = true;
+    struct task_page brief = list(w, &f);
+    assert_int_equal(brief.tasks.v[0].payload.n, 0);
+    assert_true(str_eq(brief.tasks.v[0].target_config, whole.tasks.v[0].target_config));
+}
+
 static void a_list_goes_on_where_its_page_ended(void **state)
 {
     struct world *w = *state;
@@ -401,6 +434,78 @@ static void executions_filter_by_status_and_task(void **state)
     assert_int_equal(executions(w, &f).executions.n, 2);
 }
 
+/* ---- what ran, over all tasks ---- */
+
+static size_t history_count(struct world *w, struct history_filter f)
+{
+    struct history_page page = { 0 };
+    struct error e = { 0 };
+    f.tenant = f.tenant ? f.tenant : TENANT;
+    f.limit = f.limit ? f.limit : 10;
+    f.to_us = f.to_us ? f.to_us : (NOW + 3600000) * 1000;
+    assert_ok(reader_history(w->reader, &f, &w->arena, &page, &e), &e);
+    assert_false(page.more);
+    return page.n;
+}
+
+static void the_history_of_all_tasks_filters(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w), other = some_task(w);
+    t.name = S("report");
+    other.queue = S("other");
+    insert(w, (struct task[]){ t, other }, 2);
+    struct execution failed = run_once(w, &t, EXECUTION_FAILED);
+    run_once(w, &other, EXECUTION_LOST);
+    assert_int_equal(history_count(w, (struct history_filter){ 0 }), 2);
+    assert_int_equal(history_count(w, (struct history_filter){ .tenant = OTHER_TENANT }), 0);
+    assert_int_equal(history_count(w, (struct history_filter){ .statuses = 1u << EXECUTION_LOST }), 1);
+    assert_int_equal(history_count(w, (struct history_filter){ .queue = S("other") }), 1);
+    assert_int_equal(history_count(w, (struct history_filter){ .queue = S("nobody") }), 0);
+    assert_int_equal(history_count(w, (struct history_filter){ .worker = failed.worker }), 2);
+    assert_int_equal(history_count(w, (struct history_filter){ .worker = S("nobody") }), 0);
+    assert_int_equal(history_count(w, (struct history_filter){ .from_us = failed.completed_us }), 2);
+    assert_int_equal(history_count(w, (struct history_filter){ .from_us = failed.completed_us + 1 }), 0);
+    assert_int_equal(history_count(w, (struct history_filter){ .to_us = failed.completed_us }), 0);
+    struct history_filter f = {
+        .tenant = TENANT, .statuses = 1u << EXECUTION_FAILED, .to_us = (NOW + 3600000) * 1000, .limit = 10
+    };
+    struct history_page page = { 0 };
+    struct error e = { 0 };
+    assert_ok(reader_history(w->reader, &f, &w->arena, &page, &e), &e);
+    assert_null(execution_difference(&page.v[0].execution, &failed));
+    assert_true(str_eq(page.v[0].name, S("report")));
+    assert_true(str_eq(page.v[0].queue, t.queue));
+}
+
+/* Rows that ended in one microsecond are on one page each, and on one page only. */
+static void the_history_of_all_tasks_has_pages(void **state)
+{
+    enum { RUNS = 7 };
+    struct world *w = *state;
+    struct task t = some_task(w);
+    struct uuid ran[RUNS], seen[RUNS];
+    insert(w, &t, 1);
+    for (size_t i = 0; i < RUNS; i++)
+        ran[i] = run_once(w, &t, EXECUTION_FAILED).id;
+    struct history_filter f = { .tenant = TENANT, .to_us = (NOW + 3600000) * 1000, .limit = 3 };
+    size_t n = 0;
+    for (struct history_page page = { .more = true }; page.more; f.before = page.next_before) {
+        struct error e = { 0 };
+        assert_ok(reader_history(w->reader, &f, &w->arena, &page, &e), &e);
+        assert_true(n + page.n <= RUNS);
+        for (size_t i = 0; i < page.n; i++)
+            seen[n++] = page.v[i].execution.id;
+    }
+    assert_int_equal(n, RUNS);
+    for (size_t i = 0; i < RUNS; i++) {
+        size_t times = 0;
+        for (size_t k = 0; k < RUNS; k++)
+            times += uuid_eq(ran[i], seen[k]);
+        assert_int_equal(times, 1);
+    }
+}
+
 /* ---- tenants ---- */
 
 static void tenants_never_see_each_others_rows(void **state)
@@ -546,6 +651,8 @@ static const struct CMUnitTest tests[] = {
     store_test(queues_of_all_targets_are_named_once),
     store_test(lists_filter_by_queue_and_type),
     store_test(lists_filter_by_due_time),
+    store_test(lists_filter_by_the_time_of_creation),
+    store_test(a_brief_list_has_no_payloads),
     store_test(a_list_goes_on_where_its_page_ended),
     store_test(a_page_that_ends_exactly_has_no_more),
     store_test(an_offset_skips_so_many),
@@ -553,6 +660,8 @@ static const struct CMUnitTest tests[] = {
     store_test(an_answer_without_room_is_refused),
     store_test(executions_are_newest_first_in_pages),
     store_test(executions_filter_by_status_and_task),
+    store_test(the_history_of_all_tasks_filters),
+    store_test(the_history_of_all_tasks_has_pages),
     store_test(tenants_never_see_each_others_rows),
     store_test(every_lane_with_work_is_named_once),
     store_test(the_lane_of_a_running_task_is_named),

@@ -98,6 +98,67 @@ static void a_signal_sent_early_is_not_lost(void **state) /* OP_AWAIT 3; OP_SIGN
     assert_true(await.ret_unblocked_lanes == lane_bit(task_lane(&t)));
 }
 
+/* Settles with an execution. True: the settlement was applied as it is. */
+static bool end_await(struct world *w, const struct task *step, enum task_state next)
+{
+    struct settlement v = settlement_of(step, next);
+    v.verdict.has_execution = true;
+    v.verdict.attempts = 1;
+    v.verdict.execution = some_execution(w, step);
+    return settle_with(w, &v);
+}
+
+static void a_signal_after_the_plan_of_a_step_is_in_the_next_one(void **state) /* rule 10 */
+{
+    static const enum task_state ends[] = { TASK_COMPLETED, TASK_FAILED };
+    struct world *w = *state;
+    for (size_t i = 0; i < array_count(ends); i++) {
+        struct open_row rows[STEPS];
+        struct task run = open_run(w, rows), step = claim_step(w, rows[0].task.id);
+        struct signal_row s = signal_by(&run, "ann");
+        struct op_signal signal = signal_of(&s, &step.id, 1);
+        apply(w, &signal.op);
+        assert_state(w, step.id, TASK_RUNNING);
+        assert_true(get(w, step.id).links & TASK_SIGNALLED && signal.ret_unblocked_lanes == 0);
+        assert_false(end_await(w, &step, ends[i]));
+        struct task t = get(w, step.id);
+        assert_true(t.state == TASK_SCHEDULED && uuid_is_nil(t.claim) && t.attempts == 0 && !t.completed_ms);
+        assert_false(t.links & TASK_SIGNALLED);
+        step = claim_step(w, step.id);
+        assert_true(end_await(w, &step, ends[i]));
+        assert_state(w, step.id, ends[i]);
+    }
+}
+
+static void a_step_that_awaits_again_has_seen_its_signals(void **state) /* rule 10, OP_AWAIT 3 */
+{
+    struct world *w = *state;
+    struct open_row rows[STEPS];
+    struct task run = open_run(w, rows), step = claim_step(w, rows[0].task.id);
+    struct signal_row s = signal_by(&run, "ann");
+    struct op_signal signal = signal_of(&s, &step.id, 1);
+    apply(w, &signal.op);
+    struct op_await op = await_of(&step, 0, 0);
+    apply(w, &op.op);
+    struct task t = get(w, step.id);
+    assert_true(t.state == TASK_SCHEDULED && !(t.links & TASK_SIGNALLED));
+    step = claim_step(w, step.id);
+    assert_true(end_await(w, &step, TASK_COMPLETED));
+}
+
+static void a_cancelled_step_ends_whatever_signal_came(void **state) /* rule 10 */
+{
+    struct world *w = *state;
+    struct open_row rows[STEPS];
+    struct task run = open_run(w, rows), step = claim_step(w, rows[0].task.id);
+    struct signal_row s = signal_by(&run, "ann");
+    struct op_signal signal = signal_of(&s, &step.id, 1);
+    apply(w, &signal.op);
+    struct settlement v = settlement_of(&step, TASK_CANCELLED);
+    assert_true(settle_with(w, &v));
+    assert_state(w, step.id, TASK_CANCELLED);
+}
+
 static void a_sender_counts_once(void **state) /* OP_SIGNAL 1, 3 */
 {
     struct world *w = *state;
@@ -533,6 +594,9 @@ static void a_run_that_is_stopped_does_not_begin_again(void **state) /* OP_STOP 
 static const struct CMUnitTest tests[] = {
     store_test(a_step_awaits_a_signal),
     store_test(a_signal_sent_early_is_not_lost),
+    store_test(a_signal_after_the_plan_of_a_step_is_in_the_next_one),
+    store_test(a_step_that_awaits_again_has_seen_its_signals),
+    store_test(a_cancelled_step_ends_whatever_signal_came),
     store_test(a_sender_counts_once),
     store_test(signals_are_refused_when_nobody_awaits_them),
     store_test(a_run_takes_so_many_bytes_of_signals),

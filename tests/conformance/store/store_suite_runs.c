@@ -247,14 +247,40 @@ static void a_map_goes_on_beyond_its_broken_items(void **state) /* rule 2 */
     assert_int_equal(run_of(w, run.id).tasks, 1 + ITEMS);
     end_step(w, items[2].task.id, TASK_FAILED, S(""));
     assert_is_open(w, map.id);
+    assert_false(get(w, map.id).links & TASK_BROKEN);
     end_step(w, items[0].task.id, TASK_FAILED, S(""));
     assert_state(w, map.id, TASK_SCHEDULED);
+    assert_true(get(w, map.id).links & TASK_BROKEN);
     end_step(w, items[1].task.id, TASK_COMPLETED, S(""));
     struct task_links l = links_of(w, map.id);
     assert_true(l.counts.arrived == 3 && l.counts.broken == 2 && l.expected == ITEMS);
     claim_step(w, map.id);
     end_step(w, map.id, TASK_FAILED, S(""));
     assert_state(w, run.id, TASK_SCHEDULED);
+}
+
+static void a_map_is_broken_while_it_is_opened(void **state) /* rule 11 */
+{
+    struct world *w = *state;
+    struct task run, map = claimed_control(w, &run);
+    struct open_row items[ITEMS];
+    struct op_open op = open_items(&map, items), last;
+    op.max_broken = 0;
+    op.last = false;
+    last = op;
+    op.n = ITEMS - 1;
+    apply(w, &op.op);
+    end_step(w, items[0].task.id, TASK_FAILED, S(""));
+    struct task t = get(w, map.id);
+    assert_true(t.state == TASK_RUNNING && t.fence == map.fence && t.links & TASK_BROKEN);
+    end_step(w, items[1].task.id, TASK_FAILED, S(""));
+    last.first = false;
+    last.last = true;
+    last.rows += ITEMS - 1;
+    last.n = 1;
+    apply(w, &last.op);
+    assert_state(w, map.id, TASK_SCHEDULED);
+    assert_true(get(w, map.id).links & TASK_BROKEN);
 }
 
 static void a_map_that_waits_for_all_ignores_what_breaks(void **state) /* rule 2 */
@@ -517,6 +543,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_run_has_started_with_its_first_page),
     store_test(rows_of_a_paused_run_are_paused),
     store_test(a_map_goes_on_beyond_its_broken_items),
+    store_test(a_map_is_broken_while_it_is_opened),
     store_test(a_map_that_waits_for_all_ignores_what_breaks),
     store_test(a_task_that_is_opened_has_no_other_parents),
     store_test(a_run_has_at_most_so_many_tasks),

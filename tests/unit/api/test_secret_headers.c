@@ -101,6 +101,26 @@ static void what_nobody_knows_or_another_host_would_get_is_refused(void **state)
     arena_release(&a);
 }
 
+static void without_keys_a_value_must_not_look_encrypted(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct str is;
+    struct error e;
+    arena_init(&a, 1 << 16);
+    static const char *const values[] = { "enc:1:aaaaaaaa:AAAA", "\\u0065nc:1:aaaaaaaa:AAAA" };
+    for (size_t i = 0; i < array_count(values); i++) {
+        char config[160];
+        snprintf(config, sizeof config, "{\"url\":\"https://a.example/\",\"headers\":{\"Cookie\":\"%s\"}}", values[i]);
+        assert_int_equal(keep(NULL, config, &a, &is, &e), ERR_INVALID);
+        assert_string_equal(e.field, "target_config.headers.Cookie");
+    }
+    const char *good = "{\"url\":\"https://a.example/\",\"headers\":{\"X-Team\":\"enc:1:a\",\"Cookie\":\"a\\u0065\"}}";
+    assert_ok(keep(NULL, good, &a, &is, &e), &e);
+    assert_str(is, good);
+    arena_release(&a);
+}
+
 /* The value of a header as the runner reads it. */
 static void assert_header(const struct secrets *s, const struct task *t, const char *name, const char *value)
 {
@@ -186,6 +206,7 @@ int main(void)
         cmocka_unit_test(names_decide),
         cmocka_unit_test(what_comes_back_hidden_is_kept),
         cmocka_unit_test(what_nobody_knows_or_another_host_would_get_is_refused),
+        cmocka_unit_test(without_keys_a_value_must_not_look_encrypted),
         cmocka_unit_test(with_keys_secrets_are_stored_encrypted),
         cmocka_unit_test(a_value_from_before_the_keys_is_encrypted_by_the_next_edit),
     };

@@ -169,15 +169,15 @@ static void *add_many(void *context)
     for (int i = 0; i < ROUNDS; i++) {
         metric_add(m, METRIC_TASKS_EXECUTED, 2);
         metric_observe_us(m, METRIC_EXECUTION_TIME, i % 2 ? 300 : 70000000);
-        metric_set(m, METRIC_QUEUE_DEPTH, i % 2 ? 1e300 : -1e300);
+        metric_set(m, METRIC_QUEUE_WAITING, i % 2 ? 1e300 : -1e300);
     }
     return NULL;
 }
 
 static double depth_of(const struct metrics *m)
 {
-    cleanup_with(free_charp) char *text = printed(m, "belfry_queue_depth");
-    return strtod(strstr(text, "\nbelfry_queue_depth ") + strlen("\nbelfry_queue_depth "), NULL);
+    cleanup_with(free_charp) char *text = printed(m, "belfry_queue_waiting");
+    return strtod(strstr(text, "\nbelfry_queue_waiting ") + strlen("\nbelfry_queue_waiting "), NULL);
 }
 
 static void no_addition_of_any_thread_is_lost_and_reads_are_whole(void **state)

@@ -152,11 +152,96 @@ static void a_fingerprint_tells_keys_apart(void **state)
 {
     (void)state;
     struct secrets s = parse(two_keys);
-    uint8_t a[SECRETS_PRINT], b[SECRETS_PRINT];
-    secrets_fingerprint(&s, 0, a);
-    secrets_fingerprint(&s, 1, b);
-    assert_memory_not_equal(a, b, sizeof a);
-    assert_memory_not_equal(a, s.keys[0].key, sizeof a);
+    struct key_print a = secrets_print(&s, 0), b = secrets_print(&s, 1);
+    assert_memory_not_equal(a.print, b.print, sizeof a.print);
+    assert_memory_not_equal(a.print, s.keys[0].key, sizeof a.print);
+    assert_string_equal(b.id, "bbbbbbbb");
+    assert_int_equal(secrets_find_print(&s, b.print), 1);
+}
+
+/* As a store gives back what it knows of these keys. */
+static struct key_prints known_of(const struct secrets *s)
+{
+    struct key_prints known = { 0 };
+    for (size_t i = 0; i < s->n; i++) {
+        struct key_print k = secrets_print(s, i);
+        char name[16];
+        snprintf(name, sizeof name, "key:%s", k.id);
+        assert_true(key_prints_add(&known, str_from(name), (struct str){ (const char *)k.print, sizeof k.print }));
+    }
+    return known;
+}
+
+static void a_file_without_a_key_of_the_store_is_found(void **state)
+{
+    (void)state;
+    struct secrets both = parse(two_keys), one = parse(strstr(two_keys, "bbbbbbbb"));
+    struct key_prints known = known_of(&both);
+    assert_null(secrets_lack(&both, &known));
+    assert_string_equal(secrets_lack(&one, &known)->id, "aaaaaaaa");
+    struct secrets same_id = both;
+    same_id.keys[1].key[0] ^= 1;
+    assert_string_equal(secrets_lack(&same_id, &known)->id, "bbbbbbbb");
+    struct secrets renamed = both;
+    renamed.keys[0].id[0] = 'c';
+    assert_string_equal(secrets_lack(&renamed, &known)->id, "aaaaaaaa");
+    struct secrets none = { 0 };
+    assert_string_equal(secrets_lack(&none, &known)->id, "aaaaaaaa");
+    known = known_of(&one);
+    assert_null(secrets_lack(&both, &known));
+    assert_null(key_prints_find(&known, S("aaaaaaaa")));
+}
+
+static void what_a_store_knows_is_read_strictly(void **state)
+{
+    (void)state;
+    struct key_prints known = { 0 };
+    assert_true(key_prints_add(&known, S("key_print"), S("0123456789abcdef")));
+    assert_true(known.has_current && known.n == 0 && memcmp(known.current, "0123456789abcdef", 16) == 0);
+    assert_true(key_prints_add(&known, S("key:aaaaaaaa"), S("0123456789abcdef")));
+    assert_false(key_prints_add(&known, S("key:aaaaaaaa"), S("short")));
+    assert_false(key_prints_add(&known, S("key:aaaa"), S("0123456789abcdef")));
+    assert_false(key_prints_add(&known, S("key"), S("0123456789abcdef")));
+    assert_int_equal(known.n, 1);
+}
+
+static void a_lost_key_is_given_up(void **state)
+{
+    (void)state;
+    struct secrets old = parse(strstr(two_keys, "bbbbbbbb"));
+    struct secrets now = parse("bbbbbbbb lost\naaaaaaaa AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8\n");
+    struct key_prints known = known_of(&old);
+    struct secret_place at = place(1, 1, "Cookie");
+    struct sealed x;
+    struct str plain;
+    struct error e;
+    assert_true(now.n == 1 && secrets_is_lost(&now, S("bbbbbbbb")) && !secrets_is_lost(&now, S("aaaaaaaa")));
+    assert_null(secrets_lack(&now, &known));
+    sealed_init(&x, &old, &at, "a");
+    assert_int_equal(secret_open(&now, &at, buf_str(&x.text), &x.arena, &plain, &e), ERR_CORRUPT);
+    assert_non_null(strstr(e.text, "'bbbbbbbb', which is lost"));
+    sealed_release(&x);
+}
+
+/* A worker keeps 127 bytes of an error. */
+static void a_missing_key_is_told_in_a_short_text_and_is_no_failure_of_the_task(void **state)
+{
+    (void)state;
+    struct secrets old = parse(strstr(two_keys, "bbbbbbbb"));
+    struct secret_place at = place(1, 1, "Proxy-Authorization");
+    struct task t = { .id = at.row, .tenant = 1 };
+    struct sealed x;
+    struct error e = { 0 };
+    sealed_init(&x, &old, &at, "a");
+    struct webhook_header header = { at.field, buf_str(&x.text) };
+    struct webhook w = { .headers = &header, .header_count = 1 };
+    assert_int_equal(secret_headers_open(NULL, &t, &w, &x.arena, &e), ERR_UNAVAILABLE);
+    assert_string_equal(e.field, "headers.Proxy-Authorization");
+    assert_string_equal(e.text, "needs key 'bbbbbbbb', which secrets.key_file lacks here");
+    assert_true(strlen(e.field) + 2 + strlen(e.text) < 128);
+    t.tenant = 2;
+    assert_int_equal(secret_headers_open(&old, &t, &w, &x.arena, &e), ERR_INVALID);
+    sealed_release(&x);
 }
 
 int main(void)
@@ -169,6 +254,10 @@ int main(void)
         cmocka_unit_test(every_changed_byte_is_noticed),
         cmocka_unit_test(an_older_key_still_decrypts_and_a_missing_one_is_named),
         cmocka_unit_test(a_fingerprint_tells_keys_apart),
+        cmocka_unit_test(a_file_without_a_key_of_the_store_is_found),
+        cmocka_unit_test(what_a_store_knows_is_read_strictly),
+        cmocka_unit_test(a_lost_key_is_given_up),
+        cmocka_unit_test(a_missing_key_is_told_in_a_short_text_and_is_no_failure_of_the_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

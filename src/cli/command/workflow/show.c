@@ -378,10 +378,13 @@ static void run_view_write_awaiting(struct run_view *v, struct buf *out)
                    table_cell(json_text_at(item, "step"), step), signal, (long long)received, (long long)approvals,
                    since);
         moment_text(item, "timeout_at", v->now_ms, until);
-        if (json_time_at(item, "timeout_at", &timeout_ms))
-            buf_printf(out, "; its timeout is %s", until);
+        bool times_out = json_time_at(item, "timeout_at", &timeout_ms), is_over = times_out && timeout_ms <= v->now_ms;
+        if (times_out)
+            buf_printf(out, "; its timeout %s %s", is_over ? "was" : "is", until);
         buf_text(out, ": ");
-        if (received >= approvals || json_i64_at(item, "rejections", 0))
+        if (is_over && json_is_true(json_at(v->run.doc.root, "paused")))
+            buf_text(out, "it takes no signals any more, and times out after the resume\n");
+        else if (received >= approvals || json_i64_at(item, "rejections", 0))
             buf_printf(out, "it is decided, and goes on after the resume\n");
         else
             buf_printf(out, "'belfry workflow signal %s %s%s'\n", v->id, signal, v->w->cli->where);

@@ -1,0 +1,2 @@
+ALTER TABLE tasks DROP COLUMN trace;
+DROP INDEX executions_completed;

@@ -1,0 +1,116 @@
+#include "core/task/trace.h"
+
+#include "base/hash.h"
+
+/* The text of task.trace: "<traceparent or -> <request id or -> <tracestate>"; a state may hold spaces. */
+static const struct str none = { "-", 1 };
+
+static bool trace_is_hex(struct str s)
+{
+    bool zeros = true;
+    for (size_t i = 0; i < s.n; i++) {
+        if (!is_digit(s.p[i]) && (s.p[i] < 'a' || s.p[i] > 'f'))
+            return false;
+        zeros = zeros && s.p[i] == '0';
+    }
+    return !zeros;
+}
+
+static int trace_digit(char c)
+{
+    return is_digit(c) ? c - '0' : c - 'a' + 10;
+}
+
+/* Versions after 00 may be longer: what follows the flags is not for us. */
+bool trace_parse(struct str traceparent, struct trace *ret)
+{
+    struct str s = traceparent, version = str_sub(s, 0, 2);
+    if (s.n < TRACE_PARENT || s.p[2] != '-' || s.p[3 + TRACE_ID] != '-' || s.p[TRACE_PARENT - 3] != '-')
+        return false;
+    struct str id = str_sub(s, 3, 3 + TRACE_ID), span = str_sub(s, 4 + TRACE_ID, TRACE_PARENT - 3);
+    struct str flags = str_sub(s, TRACE_PARENT - 2, TRACE_PARENT);
+    bool first = str_eq(version, S("00"));
+    if (str_eq(version, S("ff")) || (first ? s.n != TRACE_PARENT : s.n > TRACE_PARENT && s.p[TRACE_PARENT] != '-'))
+        return false;
+    if ((!first && !trace_is_hex(version)) || !trace_is_hex(id) || !trace_is_hex(span) ||
+        (!str_eq(flags, S("00")) && !trace_is_hex(flags)))
+        return false;
+    *ret = (struct trace){ .sampled = trace_digit(flags.p[1]) & 1 };
+    memcpy(ret->id, id.p, TRACE_ID);
+    memcpy(ret->span, span.p, TRACE_SPAN);
+    return true;
+}
+
+static bool trace_is_text(struct str s, size_t max, char lowest)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (s.p[i] < lowest || s.p[i] > '~')
+            return false;
+    return s.n > 0 && s.n <= max;
+}
+
+bool trace_request_is_valid(struct str id)
+{
+    return trace_is_text(id, TRACE_REQUEST_MAX, '!');
+}
+
+bool trace_keep(struct str traceparent, struct str state, struct str request, struct arena *a, struct str *ret)
+{
+    struct trace parsed;
+    bool traced = trace_parse(traceparent, &parsed), named = trace_request_is_valid(request);
+    *ret = (struct str){ NULL, 0 };
+    if (!traced && !named)
+        return true;
+    struct str parts[] = { traced ? str_sub(traceparent, 0, TRACE_PARENT) : none, named ? request : none,
+                           traced && trace_is_text(state, TRACE_STATE_MAX, ' ') ? state : S("") };
+    char *p = arena_alloc(a, parts[0].n + 1 + parts[1].n + 1 + parts[2].n), *at = p;
+    if (!p)
+        return false;
+    for (size_t i = 0; i < array_count(parts); i++) {
+        if (i && parts[i].n)
+            *at++ = ' ';
+        memcpy(at, parts[i].p, parts[i].n);
+        at += parts[i].n;
+    }
+    *ret = (struct str){ p, (size_t)(at - p) };
+    return true;
+}
+
+static void trace_put_hex(uint64_t v, char out[TRACE_SPAN])
+{
+    for (int i = TRACE_SPAN; i-- > 0; v >>= 4)
+        out[i] = "0123456789abcdef"[v & 15];
+}
+
+/* The trace of a task that continues none. An id must not be all zeros. */
+static void trace_derive(struct uuid of, struct trace *ret)
+{
+    char bytes[sizeof of.b + 1];
+    memcpy(bytes, of.b, sizeof of.b);
+    for (int half = 0; half < 2; half++) {
+        bytes[sizeof of.b] = (char)half;
+        uint64_t bits = hash_bytes(HASH_STABLE, (struct str){ bytes, sizeof bytes });
+        trace_put_hex(bits | (uint64_t)half, ret->id + half * TRACE_SPAN);
+    }
+}
+
+struct trace trace_of(const struct task *t)
+{
+    struct trace trace = { .sampled = true };
+    struct str rest = t->trace, parent = { 0 }, request = { 0 };
+    if (!rest.n || !str_cut(&rest, ' ', &parent) || !trace_parse(parent, &trace))
+        trace_derive(uuid_is_nil(t->run) ? t->id : t->run, &trace);
+    if (t->trace.n && str_cut(&rest, ' ', &request) && !str_eq(request, none))
+        trace.request = request;
+    trace.state = trace.span[0] ? rest : (struct str){ NULL, 0 };
+    return trace;
+}
+
+void trace_parent(const struct trace *t, uint64_t span, char out[TRACE_PARENT + 1])
+{
+    memcpy(out, "00-", 3);
+    memcpy(out + 3, t->id, TRACE_ID);
+    out[3 + TRACE_ID] = '-';
+    trace_put_hex(span ? span : 1, out + 4 + TRACE_ID);
+    memcpy(out + TRACE_PARENT - 3, t->sampled ? "-01" : "-00", 4);
+}

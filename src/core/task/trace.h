@@ -1,0 +1,38 @@
+#pragma once
+/* core/task/trace.h - the W3C trace context of a task.
+ *
+ * A one-time task that was created with a header traceparent continues that trace, in all its attempts. Every other
+ * task, and every occurrence, has a trace of its own, whose id is computed from the task's id: all nodes compute the
+ * same, and nothing is stored. The steps of a run are in the trace of their run. Pure. */
+#include "core/task/task.h"
+
+enum {
+    TRACE_ID = 32,
+    TRACE_SPAN = 16,
+    TRACE_PARENT = 3 + TRACE_ID + 1 + TRACE_SPAN + 3, /* the header: 00-<id>-<span>-<flags> */
+    TRACE_STATE_MAX = 512,
+    TRACE_REQUEST_MAX = 128,
+};
+
+struct trace {
+    char id[TRACE_ID + 1];
+    char span[TRACE_SPAN + 1]; /* the caller's; empty: the trace is the task's own */
+    bool sampled;
+    struct str request; /* the caller's X-Request-Id; empty: none */
+    struct str state;   /* the caller's tracestate; empty: none */
+};
+
+/* Reads a header traceparent: its id, span and flag. False: it is not valid. */
+bool trace_parse(struct str traceparent, struct trace *ret);
+/* Whether a caller's request id can be kept: 1 to TRACE_REQUEST_MAX visible ASCII characters. */
+bool trace_request_is_valid(struct str id);
+
+/* What a task keeps of its caller (task.trace), from these headers; each may be empty. Invalid ones are left out, as
+ * W3C demands. Empty: there is nothing to keep. False: the arena is full. */
+bool trace_keep(struct str traceparent, struct str state, struct str request, struct arena *a, struct str *ret);
+
+/* Texts are borrowed from the task. */
+struct trace trace_of(const struct task *t);
+
+/* The header of a call in this trace, whose own span is `span`. */
+void trace_parent(const struct trace *t, uint64_t span, char out[TRACE_PARENT + 1]);

@@ -1,0 +1,238 @@
+#include "server/backlog.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/thread_owner.h"
+#include "platform/clock_system.h"
+
+enum {
+    BACKLOG_ARENA = 32 << 20,
+    TENANT_ARENA = 64 << 10,
+    EVERY_MS = 5000,
+    EVERY_COSTS = 50, /* counting takes at most a fiftieth of the time */
+    QUEUES_MAX = 50,  /* that have a line of their own: the longest ones */
+    NAME_TEXT = 256,
+    STALE_MS = 120000, /* a count that is older is not shown */
+};
+
+struct queue_backlog {
+    char tenant[NAME_TEXT], queue[NAME_TEXT];
+    int64_t due;
+};
+
+/* What was counted last. */
+struct backlog_counts {
+    int64_t at_ns; /* steady; 0: nothing was counted */
+    int64_t total, by_class[CLASS_HIGH + 1], other;
+    struct queue_backlog queues[QUEUES_MAX];
+    size_t n;
+};
+
+struct backlog {
+    struct backlog_setup setup;
+    struct reader *reader;
+    pthread_t thread;
+    struct thread_owner owner; /* the thread: it uses the reader */
+    pthread_mutex_t lock;      /* guards everything below */
+    pthread_cond_t wakeup;
+    bool stopping;
+    struct backlog_counts counts;
+};
+
+/* ---- counting ---- */
+
+static bool backlog_is_open(struct backlog *b, const struct backlog_row *row, struct arena *a,
+                            struct tenant_rules *ret_tenant)
+{
+    if (!catalog_cache_tenant(b->setup.catalog, row->tenant, a, ret_tenant) || ret_tenant->disabled)
+        return false;
+    struct queue_rules rules = catalog_cache_queue(b->setup.catalog, row->tenant, row->queue, NULL);
+    return !queue_is_paused(&rules, clock_wall_ms(b->setup.clock));
+}
+
+static void backlog_copy_text(struct str s, char out[NAME_TEXT])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s.n && n + 1 < NAME_TEXT; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        out[n++] = c < ' ' || c == '"' || c == '\\' || c == 127 ? '_' : (char)c;
+    }
+    out[n] = '\0';
+}
+
+/* Adds a row to the longest queues; what has no line of its own is in `other`. Rows of one queue come together. */
+static void backlog_add_queue(struct backlog_counts *c, struct str tenant, struct str queue, int64_t due)
+{
+    struct queue_backlog row = { .due = due };
+    backlog_copy_text(tenant, row.tenant);
+    backlog_copy_text(queue, row.queue);
+    size_t at = c->n, least = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        if (strcmp(c->queues[i].queue, row.queue) == 0 && strcmp(c->queues[i].tenant, row.tenant) == 0)
+            at = i;
+        if (c->queues[i].due < c->queues[least].due)
+            least = i;
+    }
+    if (at < c->n) {
+        c->queues[at].due += due;
+    } else if (c->n < QUEUES_MAX) {
+        c->queues[c->n++] = row;
+    } else if (c->queues[least].due < due) {
+        c->other += c->queues[least].due;
+        c->queues[least] = row;
+    } else {
+        c->other += due;
+    }
+}
+
+static int backlog_compare_rows(const void *x, const void *y)
+{
+    const struct backlog_row *a = x, *b = y;
+    int order = (a->tenant > b->tenant) - (a->tenant < b->tenant);
+    return order ? order : str_cmp(a->queue, b->queue);
+}
+
+/* Rows of one queue, of several lanes, become one, so that the choice of the longest queues is right. */
+static void backlog_merge(struct backlog *b, struct backlog_rows *rows, struct backlog_counts *ret)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct tenant_rules tenant;
+    arena_init(&a, TENANT_ARENA);
+    qsort(rows->v, rows->n, sizeof *rows->v, backlog_compare_rows);
+    for (size_t i = 0, next; i < rows->n; i = next) {
+        int64_t due = 0;
+        arena_reset(&a);
+        bool open = backlog_is_open(b, &rows->v[i], &a, &tenant);
+        for (next = i; next < rows->n && backlog_compare_rows(&rows->v[i], &rows->v[next]) == 0; next++) {
+            due += rows->v[next].due;
+            if (open)
+                ret->by_class[priority_class_of(rows->v[next].priority)] += rows->v[next].due;
+        }
+        if (open && due) {
+            ret->total += due;
+            backlog_add_queue(ret, tenant.name, rows->v[i].queue, due);
+        }
+    }
+}
+
+static enum err backlog_count(struct backlog *b, struct backlog_counts *ret, struct error *e)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct backlog_rows rows = { 0 };
+    arena_init(&a, BACKLOG_ARENA);
+    assert_owned(&b->owner);
+    if ((!b->reader && store_reader(b->setup.store, &b->reader, e)) ||
+        reader_backlog(b->reader, clock_wall_ms(b->setup.clock), &a, &rows, e))
+        return e->code;
+    backlog_merge(b, &rows, ret);
+    ret->total += b->setup.waiting(b->setup.context);
+    ret->at_ns = clock_steady_ns(b->setup.clock);
+    return ERR_OK;
+}
+
+/* Returns after how many milliseconds it is to count again. */
+static int64_t backlog_measure(struct backlog *b)
+{
+    struct error e = { 0 };
+    struct backlog_counts counts = { 0 };
+    int64_t begun_ns = clock_steady_ns(b->setup.clock);
+    bool mine = b->setup.is_mine(b->setup.context);
+    enum err rc = mine ? backlog_count(b, &counts, &e) : ERR_OK;
+    if (rc)
+        log_debug("backlog_not_counted", kv_err(&e));
+    pthread_mutex_lock(&b->lock);
+    if (!rc)
+        b->counts = counts;
+    pthread_mutex_unlock(&b->lock);
+    return max_of((clock_steady_ns(b->setup.clock) - begun_ns) / 1000000 * EVERY_COSTS, (int64_t)EVERY_MS);
+}
+
+static void *backlog_thread(void *context)
+{
+    struct backlog *b = context;
+    thread_owner_take(&b->owner);
+    for (;;) {
+        int64_t pause_ms = backlog_measure(b);
+        struct timespec until = clock_condition_end(pause_ms * 1000);
+        pthread_mutex_lock(&b->lock);
+        while (!b->stopping && pthread_cond_timedwait(&b->wakeup, &b->lock, &until) != ETIMEDOUT)
+            ;
+        bool stopping = b->stopping;
+        pthread_mutex_unlock(&b->lock);
+        if (stopping)
+            return NULL;
+    }
+}
+
+/* ---- showing ---- */
+
+static void backlog_print_queues(const struct backlog_counts *c, struct buf *out)
+{
+    buf_text(out,
+             "# HELP belfry_queue_backlog Due tasks in the store that wait, by queue: the 50 longest, and the sum of "
+             "the others\n# TYPE belfry_queue_backlog gauge\n");
+    for (size_t i = 0; i < c->n; i++)
+        buf_printf(out, "belfry_queue_backlog{tenant=\"%s\",queue=\"%s\"} %lld\n", c->queues[i].tenant,
+                   c->queues[i].queue, (long long)c->queues[i].due);
+    if (c->other)
+        buf_printf(out, "belfry_queue_backlog{tenant=\"_other\",queue=\"_other\"} %lld\n", (long long)c->other);
+}
+
+void backlog_print(struct backlog *b, struct buf *out)
+{
+    static const char *const names[] = { [CLASS_LOW] = "low", [CLASS_NORMAL] = "normal", [CLASS_HIGH] = "high" };
+    struct backlog_counts *c = xnew(*c);
+    pthread_mutex_lock(&b->lock);
+    *c = b->counts;
+    pthread_mutex_unlock(&b->lock);
+    int64_t age_ns = clock_steady_ns(b->setup.clock) - c->at_ns;
+    if (c->at_ns && age_ns < (int64_t)STALE_MS * 1000000) {
+        buf_printf(out,
+                   "# HELP belfry_queue_depth Due tasks that wait for their start, over all nodes; only on the leader\n"
+                   "# TYPE belfry_queue_depth gauge\nbelfry_queue_depth %lld\n"
+                   "# HELP belfry_queue_depth_age_seconds How long ago it was counted\n"
+                   "# TYPE belfry_queue_depth_age_seconds gauge\nbelfry_queue_depth_age_seconds %.3f\n"
+                   "# HELP belfry_backlog Due tasks in the store that wait, by priority class\n"
+                   "# TYPE belfry_backlog gauge\n",
+                   (long long)c->total, (double)age_ns / 1e9);
+        for (size_t i = 0; i < array_count(names); i++)
+            buf_printf(out, "belfry_backlog{class=\"%s\"} %lld\n", names[i], (long long)c->by_class[i]);
+        backlog_print_queues(c, out);
+    }
+    free(c);
+}
+
+/* ---- construction and destruction ---- */
+
+enum err backlog_new(const struct backlog_setup *setup, struct backlog **ret, struct error *e)
+{
+    struct backlog *b = xnew(*b);
+    b->setup = *setup;
+    pthread_mutex_init(&b->lock, NULL);
+    clock_condition_init(&b->wakeup);
+    int why = pthread_create(&b->thread, NULL, backlog_thread, b);
+    if (why) {
+        free(b);
+        return error_set(e, ERR_UNAVAILABLE, "cannot start a thread: %s", strerror(why));
+    }
+    *ret = b;
+    return ERR_OK;
+}
+
+void backlog_free(struct backlog *b)
+{
+    if (!b)
+        return;
+    pthread_mutex_lock(&b->lock);
+    b->stopping = true;
+    pthread_cond_signal(&b->wakeup);
+    pthread_mutex_unlock(&b->lock);
+    pthread_join(b->thread, NULL);
+    reader_free(b->reader);
+    pthread_mutex_destroy(&b->lock);
+    pthread_cond_destroy(&b->wakeup);
+    free(b);
+}

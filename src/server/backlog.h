@@ -1,0 +1,28 @@
+#pragma once
+/* server/backlog.h - how many due tasks wait, over all nodes: by priority class, and by queue.
+ *
+ * One node measures for all: the leader, or the only one. It counts the due tasks in the store that a claim could take,
+ * without those of paused queues and disabled tenants, and adds what nodes have claimed and not started. Counting may
+ * take long, so it has a thread and a reader of its own; it counts every 5 s, or less often if that is slow. */
+#include "node/catalog_cache.h"
+#include "port/clock.h"
+#include "port/store.h"
+
+struct backlog_setup {
+    struct store *store;
+    struct catalog_cache *catalog;
+    struct clock *clock;
+    /* Called on the backlog's thread: whether this node measures; tasks that are claimed, or in a fleet's queue, and
+     * not started. */
+    bool (*is_mine)(void *context);
+    int64_t (*waiting)(void *context);
+    void *context;
+};
+
+struct backlog;
+
+enum err backlog_new(const struct backlog_setup *setup, struct backlog **ret, struct error *e) must_use;
+void backlog_free(struct backlog *b); /* NULL is fine */
+
+/* Lines of /metrics; none if this node does not measure. Any thread; does not wait for the store. */
+void backlog_print(struct backlog *b, struct buf *out);
