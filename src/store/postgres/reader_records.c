@@ -371,10 +371,11 @@ enum err reader_postgres_backlog(struct reader *base, int64_t now_ms, struct are
                                  struct error *e)
 {
     static const struct pg_statement counted = {
-        "read_backlog", "SELECT l.tenant_id, l.queue, l.priority, t.due FROM lanes AS l, LATERAL (SELECT count(*) AS due "
-                        "FROM tasks AS t WHERE t.state = " SQL_SCHEDULED
-                        " AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted) AS t "
-                        "WHERE l.pool IN (0, 1, 5) AND t.due > 0"
+        "read_backlog",
+        "SELECT l.tenant_id, l.queue, l.priority, t.due FROM lanes AS l, LATERAL (SELECT count(*) AS due "
+        "FROM tasks AS t WHERE t.state = " SQL_SCHEDULED
+        " AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted) AS t "
+        "WHERE l.pool IN (0, 1, 5) AND t.due > 0"
     };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);
