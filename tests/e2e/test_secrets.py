@@ -186,7 +186,13 @@ def test_a_definition_shows_no_secret_and_keeps_it(client, receiver):
     elsewhere = shown.json["definition"]
     elsewhere["steps"][0]["target_config"]["url"] = "https://other.example/step"
     refused = client.request("PUT", path, elsewhere)
-    assert refused.status == 400 and "which stands for a value that is not shown" in str(refused.json), refused
+    field = "steps[0].target_config.headers.Authorization"
+    assert refused.status == 400 and refused.json["errors"][0]["field"] == field, refused
+    assert "must be given again, because the host or broker is another one" in str(refused.json), refused
+    renamed = client.get(path).json["definition"]
+    renamed["steps"][0]["name"] = "b"
+    refused = client.request("PUT", path, renamed)
+    assert refused.status == 400 and "the latest version has no such header in a step of this name" in str(refused.json), refused
     run = client.post("/v1/workflows", {"workflow": "secrets", "input": {"id": 7}})
     assert run.status == 201, run
     assert headers_of(receiver.wait("/step")[0])["authorization"] == f"Bearer {CANARY}"
