@@ -208,6 +208,19 @@ def test_a_dedupe_key_that_replaces_a_task_takes_its_secrets_along(client, recei
     assert headers_of(receiver.wait("/second")[0])["cookie"] == CANARY
 
 
+def test_a_cluster_without_a_key_file_says_so(postgres_server, client, tmp_path):
+    assert client.get("/v1/scheduler/status").json["secrets"] == {"encrypted": True}
+    assert b"belfry_secrets_plaintext 0" in client.get("/metrics").body
+    node = Server(tmp_path / "plain", "--store", postgres_server.url(postgres_server.new_database()))
+    try:
+        plain = node.start().client()
+        assert node.log().count("secrets_not_encrypted") == 1, node.log()
+        assert plain.get("/v1/scheduler/status").json["secrets"] == {"encrypted": False}
+        assert b"belfry_secrets_plaintext 1" in plain.get("/metrics").body
+    finally:
+        node.stop()
+
+
 def test_nodes_of_a_cluster_need_the_same_file(postgres_server, receiver, belfry, tmp_path):
     database = postgres_server.new_database()
     url = postgres_server.url(database)
