@@ -18,6 +18,7 @@
 #include "server/node_view.h"
 #include "server/planner_threads.h"
 #include "server/process.h"
+#include "server/reencryption.h"
 #include "server/server.h"
 #include "server/unverified_links.h"
 
@@ -137,6 +138,7 @@ struct server {
     struct store_watch watch;
     struct catalog_watcher *watcher;
     struct backlog *backlog;
+    struct reencryption *reencryption; /* NULL: secrets are not encrypted */
     struct node_view *view;
 };
 
@@ -149,6 +151,9 @@ enum err server_open_store(struct server *a, char ret_key[SERVER_KEY_TEXT], stru
 struct writer *server_open_writer(struct server *a); /* starts the batchers; after server_open_store */
 void server_close_store(struct server *a);           /* after the batchers have ended */
 enum err server_open_keys(struct server *a, struct error *e) must_use; /* server_keys.c; once the store is open */
+enum err server_start_reencryption(struct server *a, struct error *e) must_use; /* once the writer is open */
+void server_write_secrets_status(struct server *a, struct jw *w);               /* any thread */
+bool server_acts_for_all(void *context); /* the only node, or the leader; any thread */
 
 /* ---- notifications to the loop (server_inbox.c) ---- */
 

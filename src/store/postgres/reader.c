@@ -356,6 +356,8 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
                                            .usage = reader_postgres_usage,
                                            .audit = reader_postgres_audit,
                                            .sealed = reader_postgres_sealed,
+                                           .sealed_page = reader_postgres_sealed_page,
+                                           .key_prints = reader_postgres_key_prints,
                                            .lease = reader_postgres_lease,
                                            .unstarted = reader_postgres_unstarted,
                                            .workers = reader_postgres_workers,
