@@ -602,7 +602,7 @@ static enum err pg_history_count(struct pg_reader *r, bool may_lag, const struct
 static enum err pg_history_choose(struct pg_reader *r, const struct history_filter *f, struct history_slice *s,
                                   struct error *e)
 {
-    for (int64_t rows;;) {
+    for (int64_t rows = 0;;) {
         s->from_us = max_of(f->from_us, s->to_us - s->width_us);
         if (pg_history_count(r, f->may_lag, s, &rows, e))
             return e->code;
@@ -678,7 +678,7 @@ static enum err pg_history_read(struct pg_reader *r, const struct history_filter
     if (!uuid_is_nil(f->before))
         reader_place_read(f->before, &s.to_us, &s.skip);
     while (s.to_us > f->from_us && s.visited < LIST_VISIT_MAX) {
-        bool over;
+        bool over = false;
         if (pg_history_choose(r, f, &s, e) || pg_history_read_slice(r, f, &s, a, page, &over, e))
             return e->code;
         if (over) {
