@@ -513,7 +513,7 @@ void server_free(struct server *a)
     server_stop_store_watch(a);
     api_server_free(a->http);
     backlog_free(a->backlog);
-    reencryption_free(a->reencryption);
+    server_stop_reencryption(a);
     if (a->loop)
         server_close_handles(a);
     server_close_tls(a);

@@ -10,7 +10,7 @@
 
 /* ---- what the store knows ---- */
 
-static enum err server_keys_known(struct server *a, struct key_prints *ret, struct error *e)
+enum err server_keys_known(struct server *a, struct key_prints *ret, struct error *e)
 {
     struct reader *r = NULL;
     enum err rc = store_reader(a->store, &r, e);
@@ -26,7 +26,13 @@ static enum err server_keys_use(struct server *a, struct key_print k, const stru
     return url ? store_postgres_key_use(url, a->setup.clock, &k, known, e) : store_sqlite_key_use(a->store, &k, e);
 }
 
-static enum err server_keys_drop(struct server *a, const struct key_print *k, struct error *e)
+enum err server_keys_note(struct server *a, const struct key_print *k, struct error *e)
+{
+    const char *url = a->setup.store_url;
+    return url ? store_postgres_key_note(url, a->setup.clock, k, e) : store_sqlite_key_use(a->store, k, e);
+}
+
+enum err server_keys_drop(struct server *a, const struct key_print *k, struct error *e)
 {
     const char *url = a->setup.store_url;
     return url ? store_postgres_key_drop(url, a->setup.clock, k, e) : store_sqlite_key_drop(a->store, k, e);
@@ -146,41 +152,4 @@ enum err server_open_keys(struct server *a, struct error *e)
         server_keys_check(a, path, &known, e) || (rc == ERR_NOT_FOUND && server_keys_make(a, path, e)))
         return e->code;
     return a->secrets.n ? server_keys_join(a, path, &known, e) : ERR_OK;
-}
-
-/* ---- encrypting again ---- */
-
-static enum err server_keys_on_note(void *context, const struct key_print *k, struct error *e)
-{
-    struct server *a = context;
-    const char *url = a->setup.store_url;
-    return url ? store_postgres_key_note(url, a->setup.clock, k, e) : store_sqlite_key_use(a->store, k, e);
-}
-
-static enum err server_keys_on_drop(void *context, const struct key_print *k, struct error *e)
-{
-    return server_keys_drop(context, k, e);
-}
-
-enum err server_start_reencryption(struct server *a, struct error *e)
-{
-    struct reencryption_setup setup = { .store = a->store,
-                                        .writer = batcher_writer(a->batchers[OP_VIA_ALL]),
-                                        .clock = a->setup.clock,
-                                        .secrets = &a->secrets,
-                                        .is_mine = server_acts_for_all,
-                                        .note = server_keys_on_note,
-                                        .drop = server_keys_on_drop,
-                                        .context = a };
-    return a->secrets.n ? reencryption_new(&setup, &a->reencryption, e) : ERR_OK;
-}
-
-void server_write_secrets_status(struct server *a, struct jw *w)
-{
-    if (!a->reencryption)
-        return;
-    jw_key(w, "secrets");
-    jw_object(w);
-    reencryption_write_status(a->reencryption, w);
-    jw_object_end(w);
 }

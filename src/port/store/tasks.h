@@ -98,8 +98,8 @@ struct op_put {
 
 /* OP_RESEAL - replaces secrets of tasks by the same secrets, encrypted with another key (port/secrets.h).
  *
- *  1. A task that is not RUNNING and whose target_config is still `was` gets `becomes`. Nothing else in its row changes,
- *     also not its version: to users it is the same task. Deleted tasks are changed, too.
+ *  1. A task that is not RUNNING and whose target_config is still `was` gets `becomes`. The rest of its row stays,
+ *     its version included: to users it is the same task. Deleted tasks are changed, too.
  *  2. Other tasks stay as they are, and so may a task that another transaction is changing. The caller finds them again
  *     later (reader_sealed_page). A RUNNING task is left out because its settlement may write the whole row. */
 struct resealed {

@@ -1,4 +1,14 @@
-#include "server/reencryption.h"
+/* Encrypts the secrets of tasks again, after another key came to the front of the key file, so that an older key can
+ * leave the file (port/secrets.h).
+ *
+ * One node does it for all: the leader, or the only one. While the store knows other keys than the first one of the
+ * file, a thread walks through all tasks in batches, and pauses after each for as long as the batch took. If a walk
+ * finds no secret of a key, the store drops that key. A walk that changed rows is followed by another one 10 s later: a
+ * request that had read a task before may have written its older secrets back. If the store knows one key only, no task
+ * is read.
+ *
+ * Every node looks whether the store knows the key that it encrypts with, and notes it again if not. So a node that has
+ * not read the new file yet keeps the older key known. */
 
 #include <assert.h>
 #include <errno.h>
@@ -7,8 +17,8 @@
 
 #include "api/task/secret_headers.h"
 #include "base/log.h"
-#include "base/thread_owner.h"
 #include "platform/clock_system.h"
+#include "server/server_internal.h"
 
 enum {
     BATCH = 100,
@@ -20,7 +30,7 @@ enum {
 };
 
 struct reencryption {
-    struct reencryption_setup setup;
+    struct server *server;
     struct reader *reader;
     pthread_t thread;
     struct thread_owner owner; /* the thread: it uses the reader */
@@ -40,7 +50,7 @@ struct reencryption_walk {
 
 static struct str reencryption_key(const struct reencryption *x)
 {
-    return str_from(x->setup.secrets->keys[0].id);
+    return str_from(x->server->secrets.keys[0].id);
 }
 
 /* False: the server stops. */
@@ -73,7 +83,7 @@ static enum err reencryption_apply(struct reencryption *x, struct op *op, struct
     pthread_mutex_lock(&x->lock);
     x->applied = false;
     pthread_mutex_unlock(&x->lock);
-    writer_submit(x->setup.writer, op);
+    writer_submit(batcher_writer(x->server->batchers[OP_VIA_ALL]), op);
     pthread_mutex_lock(&x->lock);
     while (!x->applied)
         pthread_cond_wait(&x->wakeup, &x->lock);
@@ -103,7 +113,7 @@ static bool reencryption_seal(struct reencryption_walk *walk, const struct task 
                               struct resealed *ret)
 {
     struct error why;
-    struct secret_sealer sealer = { walk->x->setup.secrets, t->tenant, task_secrets_row(t) };
+    struct secret_sealer sealer = { &walk->x->server->secrets, t->tenant, task_secrets_row(t) };
     *ret = (struct resealed){ .id = t->id, .was = t->target_config };
     return t->state != TASK_RUNNING &&
            !secret_headers_move(&sealer, sealer.row, t->target_config, a, &ret->becomes, &why);
@@ -135,12 +145,12 @@ static enum err reencryption_walk_all(struct reencryption_walk *walk, struct err
     struct sealed_page page = { .more = true };
     while (page.more) {
         cleanup_with(arena_release) struct arena a;
-        int64_t begun_ns = clock_steady_ns(x->setup.clock);
+        int64_t begun_ns = clock_steady_ns(x->server->setup.clock);
         arena_init(&a, BATCH_ARENA);
         if (reader_sealed_page(x->reader, reencryption_key(x), page.next_after, BATCH, &a, &page, e) ||
             reencryption_change(walk, &page.tasks, &a, e))
             return e->code;
-        int64_t took_ms = (clock_steady_ns(x->setup.clock) - begun_ns) / NS_PER_MS + 1;
+        int64_t took_ms = (clock_steady_ns(x->server->setup.clock) - begun_ns) / NS_PER_MS + 1;
         if (page.more && !reencryption_pause(x, min_of(took_ms, (int64_t)PAUSE_MAX_MS)))
             return error_set(e, ERR_UNAVAILABLE, "the server stops");
     }
@@ -150,11 +160,10 @@ static enum err reencryption_walk_all(struct reencryption_walk *walk, struct err
 /* Keys that no task needs. A key that another node encrypts with comes back: that node notes it again. */
 static enum err reencryption_drop_keys(struct reencryption_walk *walk, int64_t *ret_dropped, struct error *e)
 {
-    const struct reencryption_setup *setup = &walk->x->setup;
     for (size_t i = 0; i < walk->known.n; i++) {
         if (walk->found[i] || str_eq(str_from(walk->known.v[i].id), reencryption_key(walk->x)))
             continue;
-        if (setup->drop(setup->context, &walk->known.v[i], e))
+        if (server_keys_drop(walk->x->server, &walk->known.v[i], e))
             return e->code;
         ++*ret_dropped;
     }
@@ -165,19 +174,19 @@ static enum err reencryption_drop_keys(struct reencryption_walk *walk, int64_t *
  * each other's work. */
 static bool reencryption_is_needed(const struct reencryption *x, const struct key_prints *known)
 {
-    struct key_print own = secrets_print(x->setup.secrets, 0);
-    bool newest = !store_is_shared(x->setup.store) || memcmp(own.print, known->current, SECRETS_PRINT) == 0;
-    return known->n > 1 && newest && x->setup.is_mine(x->setup.context);
+    struct key_print own = secrets_print(&x->server->secrets, 0);
+    bool newest = !store_is_shared(x->server->store) || memcmp(own.print, known->current, SECRETS_PRINT) == 0;
+    return known->n > 1 && newest && server_acts_for_all(x->server);
 }
 
 static enum err reencryption_read_known(struct reencryption *x, struct key_prints *ret, struct error *e)
 {
-    struct key_print own = secrets_print(x->setup.secrets, 0);
+    struct key_print own = secrets_print(&x->server->secrets, 0);
     assert_owned(&x->owner);
-    if ((!x->reader && store_reader(x->setup.store, &x->reader, e)) || reader_key_prints(x->reader, ret, e))
+    if ((!x->reader && store_reader(x->server->store, &x->reader, e)) || reader_key_prints(x->reader, ret, e))
         return e->code;
     if (!key_prints_find(ret, reencryption_key(x)) &&
-        (x->setup.note(x->setup.context, &own, e) || reader_key_prints(x->reader, ret, e)))
+        (server_keys_note(x->server, &own, e) || reader_key_prints(x->reader, ret, e)))
         return e->code;
     pthread_mutex_lock(&x->lock);
     x->known = *ret;
@@ -208,22 +217,27 @@ static void *reencryption_thread(void *context)
     thread_owner_take(&x->owner);
     while (reencryption_pause(x, pause_ms)) {
         struct error e = { 0 };
-        int64_t begun_ns = clock_steady_ns(x->setup.clock);
+        int64_t begun_ns = clock_steady_ns(x->server->setup.clock);
         if (reencryption_run(x, &e))
             log_debug("secrets_not_reencrypted", kv_err(&e));
-        int64_t took_ms = (clock_steady_ns(x->setup.clock) - begun_ns) / NS_PER_MS;
+        int64_t took_ms = (clock_steady_ns(x->server->setup.clock) - begun_ns) / NS_PER_MS;
         pause_ms = max_of(took_ms * EVERY_WALKS, (int64_t)EVERY_MS);
     }
     return NULL;
 }
 
-/* ---- showing ---- */
+/* ---- the server ---- */
 
-void reencryption_write_status(struct reencryption *x, struct jw *w)
+void server_write_secrets_status(struct server *a, struct jw *w)
 {
+    struct reencryption *x = a->reencryption;
+    if (!x)
+        return;
     pthread_mutex_lock(&x->lock);
     struct key_prints known = x->known;
     pthread_mutex_unlock(&x->lock);
+    jw_key(w, "secrets");
+    jw_object(w);
     jw_kv_str(w, "key", reencryption_key(x));
     jw_key(w, "older_keys");
     jw_array(w);
@@ -231,28 +245,29 @@ void reencryption_write_status(struct reencryption *x, struct jw *w)
         if (!str_eq(str_from(known.v[i].id), reencryption_key(x)))
             jw_str(w, str_from(known.v[i].id));
     jw_array_end(w);
+    jw_object_end(w);
 }
 
-/* ---- construction and destruction ---- */
-
-enum err reencryption_new(const struct reencryption_setup *setup, struct reencryption **ret, struct error *e)
+enum err server_start_reencryption(struct server *a, struct error *e)
 {
+    if (!a->secrets.n)
+        return ERR_OK;
     struct reencryption *x = xnew(*x);
-    assert(setup->secrets->n > 0);
-    x->setup = *setup;
+    x->server = a;
     pthread_mutex_init(&x->lock, NULL);
     clock_condition_init(&x->wakeup);
-    int why = pthread_create(&x->thread, NULL, reencryption_thread, x);
+    int why = server_keys_known(a, &x->known, e) ? -1 : pthread_create(&x->thread, NULL, reencryption_thread, x);
     if (why) {
         free(x);
-        return error_set(e, ERR_UNAVAILABLE, "cannot start a thread: %s", strerror(why));
+        return why < 0 ? e->code : error_set(e, ERR_UNAVAILABLE, "cannot start a thread: %s", strerror(why));
     }
-    *ret = x;
+    a->reencryption = x;
     return ERR_OK;
 }
 
-void reencryption_free(struct reencryption *x)
+void server_stop_reencryption(struct server *a)
 {
+    struct reencryption *x = a->reencryption;
     if (!x)
         return;
     pthread_mutex_lock(&x->lock);
@@ -264,4 +279,5 @@ void reencryption_free(struct reencryption *x)
     pthread_mutex_destroy(&x->lock);
     pthread_cond_destroy(&x->wakeup);
     free(x);
+    a->reencryption = NULL;
 }
