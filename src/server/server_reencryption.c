@@ -218,8 +218,8 @@ static void *reencryption_thread(void *context)
     while (reencryption_pause(x, pause_ms)) {
         struct error e = { 0 };
         int64_t begun_ns = clock_steady_ns(x->server->setup.clock);
-        if (reencryption_run(x, &e))
-            log_debug("secrets_not_reencrypted", kv_err(&e));
+        if (reencryption_run(x, &e) && reencryption_pause(x, 0)) /* it does not fail because the server stops */
+            log_warn("secrets_not_reencrypted", kv_err(&e));
         int64_t took_ms = (clock_steady_ns(x->server->setup.clock) - begun_ns) / NS_PER_MS;
         pause_ms = max_of(took_ms * EVERY_WALKS, (int64_t)EVERY_MS);
     }
