@@ -112,6 +112,7 @@ void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tas
         scheduler_arm_one(s, &c->armed[i]);
     }
     metric_add(s->setup.metrics, METRIC_CLAIMS, 1);
+    metric_add(s->setup.metrics, METRIC_TASKS_CLAIMED, (int64_t)tasks->n);
 }
 
 /* Its tasks belong to other nodes, or will be found by recovery. */
