@@ -26,6 +26,7 @@
     X(RESULTS_STALE, COUNTER, "belfry_results_stale_total", "Results refused because their fence was old")             \
     X(PURGED, COUNTER, "belfry_forgotten_total", "Records purged after their retention period")                        \
     X(CLAIMS, COUNTER, "belfry_claims_total", "Claims made")                                                           \
+    X(CLAIM_FAILURES, COUNTER, "belfry_claim_failures_total", "Claims that the store did not answer")                  \
     X(TASKS_CLAIMED, COUNTER, "belfry_tasks_claimed_total", "Tasks that were claimed or leased to a worker")           \
     X(CLAIM_CONFLICTS, COUNTER, "belfry_claim_conflicts_total",                                                        \
       "Due tasks that a claim skipped because another node was claiming them")                                         \

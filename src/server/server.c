@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "core/task/settle_metrics.h"
 #include "core/time/offset.h"
 #include "events/memory/events_memory.h"
 #include "node/tenant_needs.h"
@@ -485,6 +486,7 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
 {
     process_prepare();
     a->metrics = metrics_new();
+    settle_count_from_zero(a->metrics);
     tenant_metrics_set_max(metrics_tenants(a->metrics), a->setup.metric_tenants);
     a->queue = queue_memory_new();
     a->events = events_memory_new();

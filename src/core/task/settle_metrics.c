@@ -44,6 +44,12 @@ static void settle_count_one(struct metrics *m, const struct settled_attempt *s,
     tenant_metrics_count(metrics_tenants(m), s->tenant, o);
 }
 
+void settle_count_from_zero(struct metrics *m)
+{
+    for (size_t i = 0; i < FAULTS; i++)
+        metric_add_labelled(m, METRIC_TASK_FAILURES, fault_names, i, 0);
+}
+
 void settle_count(struct metrics *m, const struct settled_attempt *s)
 {
     bool ran = s->verdict->has_execution, lost = ran && s->verdict->execution.status == EXECUTION_LOST;

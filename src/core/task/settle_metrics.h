@@ -25,4 +25,6 @@ struct settled_attempt {
     enum fault fault;      /* if it failed */
 };
 
+/* Shows all faults with 0, so that a rate sees the first failure. */
+void settle_count_from_zero(struct metrics *m);
 void settle_count(struct metrics *m, const struct settled_attempt *s);
