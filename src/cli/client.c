@@ -356,6 +356,8 @@ static const char *client_tls_remedy(struct client *c, CURLcode rc)
     curl_easy_getinfo(c->curl, CURLINFO_SSL_VERIFYRESULT, &verified);
     if (strstr(c->why, "certificate required"))
         return "it requires a client certificate: --cert FILE --cert-key FILE";
+    if (c->has_certificate && (strstr(c->why, "unknown ca") || strstr(c->why, "bad certificate")))
+        return "it does not accept the certificate of --cert: none of its authorities (api.tls.client_ca) has signed it";
     if (strstr(c->why, "wrong version number"))
         return "it speaks plain HTTP: use http://";
     if (rc == CURLE_SSL_CERTPROBLEM)

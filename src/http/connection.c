@@ -98,10 +98,25 @@ void connection_log_unreadable(struct connection *c, const char *why)
               kv_cstr("why", why));
 }
 
+/* At most one line a second: anybody can send a certificate. */
+static bool connection_may_log_certificate(struct http_server *s, const char *why)
+{
+    enum { SECOND_NS = 1000000000 };
+    int64_t last_ns = atomic_load(&s->certificate_logged_ns);
+    if (!strstr(why, "certificate verify failed"))
+        return false;
+    int64_t now_ns = clock_steady_ns(s->setup.clock);
+    return (!last_ns || now_ns - last_ns >= SECOND_NS) &&
+           atomic_compare_exchange_strong(&s->certificate_logged_ns, &last_ns, now_ns);
+}
+
 void connection_log_no_handshake(struct connection *c, const char *why)
 {
     char peer[PEER_TEXT];
     http_server_count_close(c->thread->server, HTTP_CLOSE_HANDSHAKE);
+    if (connection_may_log_certificate(c->thread->server, why))
+        log_warn("client_certificate_refused", kv_cstr("peer", peer_text(&c->peer, peer)),
+                 kv_cstr("why", "no authority of api.tls.client_ca has signed it, or it is not valid now"));
     if (log_wants(LOG_DEBUG))
         log_debug("handshake_failed", kv_cstr("peer", peer_text(&c->peer, peer)), kv_cstr("why", why));
 }

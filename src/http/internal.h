@@ -57,6 +57,7 @@ struct http_server {
     struct budget bodies, answers, streams;
     struct http_thread *threads;
     size_t thread_count;
+    _Atomic int64_t certificate_logged_ns; /* the last line about a refused client certificate; 0: none */
 };
 
 struct http_stream {

@@ -277,6 +277,15 @@ def test_the_commands_that_a_start_prints_work(serve, belfry, files):
     assert belfry("list", *certificate, "--data-dir", server.data_dir).code == 0
 
 
+def test_a_certificate_of_another_authority_is_refused_in_plain_words(serve, belfry, files, tmp_path):
+    server = serve(files)
+    assert belfry("tls", "init", tmp_path / "other").code == 0
+    done = belfry("list", "--server", f"https://localhost:{server.port}", "--ca", files / "ca.crt", "--cert", tmp_path / "other/client.crt",
+                  "--cert-key", tmp_path / "other/client.key")
+    assert done.code == 3 and "it does not accept the certificate of --cert" in done.err, done
+    until(lambda: "client_certificate_refused" in server.log(), why=server.log)
+
+
 def test_swapped_files_are_told(belfry, files, tmp_path):
     done = belfry("serve", "--tls-cert", files / "server.key", "--tls-key", files / "server.crt", "--data-dir", tmp_path / "data")
     assert done.code == 2 and "perhaps the settings cert and key are swapped" in done.err and "chmod" not in done.err, done

@@ -156,6 +156,8 @@ static bool edit_is_same(struct request *q, const struct edit *edit)
     struct task_context c = request_context(q);
     cleanup_with(buf_release) struct buf before, after;
     struct jw w;
+    buf_init(&before, ANSWER_MAX);
+    buf_init(&after, ANSWER_MAX);
     next.version = was->version;
     next.updated_ms = was->updated_ms;
     if (was->state == TASK_RUNNING) /* it was claimed, and need not be recalled */
@@ -164,8 +166,6 @@ static bool edit_is_same(struct request *q, const struct edit *edit)
         !str_eq(next.target_config, was->target_config) || !str_eq(next.payload, was->payload) ||
         !str_eq(next.extra, was->extra))
         return false;
-    buf_init(&before, ANSWER_MAX);
-    buf_init(&after, ANSWER_MAX);
     jw_init(&w, &before);
     task_to_json(&w, was, &c);
     jw_init(&w, &after);

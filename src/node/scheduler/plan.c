@@ -20,6 +20,7 @@ enum {
     ARRIVALS_WAIT_MS = 20,
     PLANS_MAX = 64, /* with the planner at once, or being stored; others wait in scheduler.to_plan */
     STOP_ROWS = 1000,
+    STOPS_AT_ONCE = 32, /* runs within a run: the store commits what comes together once */
 };
 
 struct planning {
@@ -35,15 +36,18 @@ struct planning {
         struct op_settle settle;
     };
     struct settlement settlement;
-    struct task task; /* PLAN_CALL: with its fields filled in */
-    size_t opened;    /* rows of plan.open that are stored */
-    size_t also;      /* of plan.open.also */
-    size_t stopped;   /* runs of plan.stop */
-    bool disowned;    /* the task belongs to another node */
+    struct task task;      /* PLAN_CALL: with its fields filled in */
+    size_t opened;         /* rows of plan.open that are stored */
+    size_t also;           /* of plan.open.also */
+    size_t stopped;        /* of plan.stop.others: those that are stopped, or are being stopped */
+    struct op_stop *stops; /* STOPS_AT_ONCE of these; NULL: none yet */
+    size_t stopping;       /* of these: without an answer */
+    bool disowned;         /* the task belongs to another node */
 };
 
 static void planning_free(struct planning *p)
 {
+    free(p->stops);
     arena_release(&p->plan.arena);
     free(p);
 }
@@ -168,12 +172,17 @@ static bool planning_failed(struct planning *p)
     return true;
 }
 
+static void planning_submit_op(struct planning *p, struct op *op, void (*done)(struct op *op))
+{
+    arena_init(&op->arena, PLAN_ANSWER_ARENA);
+    op->done = done;
+    op->context = p;
+    writer_submit(p->scheduler->setup.writer, op);
+}
+
 static void planning_submit(struct planning *p, void (*done)(struct op *op))
 {
-    arena_init(&p->op.arena, PLAN_ANSWER_ARENA);
-    p->op.done = done;
-    p->op.context = p;
-    writer_submit(p->scheduler->setup.writer, &p->op);
+    planning_submit_op(p, &p->op, done);
 }
 
 /* ---- opening ---- */
@@ -285,44 +294,93 @@ static void planning_await(struct planning *p)
     planning_submit(p, planning_on_awaits);
 }
 
-/* ---- stopping a run ---- */
+/* ---- stopping runs ---- */
+
+static struct op_stop planning_stop_of(const struct planning *p, struct uuid run)
+{
+    return (struct op_stop){ .op = { .kind = OP_STOP },
+                             .tenant = p->armed->task->tenant,
+                             .run = run,
+                             .change = p->plan.stop.stop ? RUN_CANCEL : RUN_CLOSE,
+                             .stop = p->plan.stop.stop,
+                             .has_range = p->plan.stop.has_range,
+                             .from = p->plan.stop.from,
+                             .to = p->plan.stop.to,
+                             .why = p->plan.stop.why,
+                             .max = STOP_ROWS,
+                             .now_ms = p->scheduler->now.wall_ms };
+}
+
+/* Whether the run is stopped, or was purged or has ended meanwhile. False: there is more of it, or the store failed. */
+static bool planning_take_stop(struct planning *p, struct op_stop *op)
+{
+    struct scheduler *s = p->scheduler;
+    bool gone = op->op.rc == ERR_NOT_FOUND || op->op.rc == ERR_CONFLICT;
+    if (!op->op.rc) {
+        /* If only what waits is closed, what runs ends by itself. */
+        for (size_t i = 0; p->plan.stop.stop && i < op->ret_running_count; i++)
+            s->setup.abort(s->setup.context, &op->ret_running[i]);
+        s->setup.unblocked(s->setup.context, op->ret_unblocked_lanes);
+    }
+    arena_release(&op->op.arena);
+    return gone || (!op->op.rc && !op->ret_more);
+}
+
+static void planning_on_other_stopped(struct op *op);
+
+/* The next ones of plan.stop.others, together. */
+static void planning_stop_others(struct planning *p)
+{
+    size_t n = min_of(p->plan.stop.other_count - p->stopped, (size_t)STOPS_AT_ONCE);
+    if (n == 0) {
+        planning_again(p, 0);
+        return;
+    }
+    if (!p->stops)
+        p->stops = xcalloc(STOPS_AT_ONCE, sizeof *p->stops);
+    p->stopping = n;
+    for (size_t i = 0; i < n; i++)
+        p->stops[i] = planning_stop_of(p, p->plan.stop.others[p->stopped++]);
+    for (size_t i = 0; i < n; i++)
+        planning_submit_op(p, &p->stops[i].op, planning_on_other_stopped);
+}
+
+static void planning_on_other_stopped(struct op *op)
+{
+    struct planning *p = op->context;
+    struct op_stop *stop = (struct op_stop *)op;
+    bool done = planning_take_stop(p, stop);
+    if (!done && !op->rc) {
+        *stop = planning_stop_of(p, stop->run);
+        planning_submit_op(p, op, planning_on_other_stopped);
+        return;
+    }
+    if (!done)
+        p->stop = *stop;
+    if (--p->stopping)
+        return;
+    if (!planning_failed(p))
+        planning_stop_others(p);
+}
 
 static void planning_stop(struct planning *p);
 
 static void planning_on_stopped(struct op *op)
 {
     struct planning *p = op->context;
-    struct scheduler *s = p->scheduler;
-    bool gone = op->rc == ERR_NOT_FOUND || op->rc == ERR_CONFLICT; /* it was purged or has ended meanwhile */
-    if (gone || !op->rc) {
-        /* If only what waits is closed, what runs ends by itself. */
-        for (size_t i = 0; !gone && p->plan.stop.stop && i < p->stop.ret_running_count; i++)
-            s->setup.abort(s->setup.context, &p->stop.ret_running[i]);
-        s->setup.unblocked(s->setup.context, gone ? 0 : p->stop.ret_unblocked_lanes);
-    }
-    arena_release(&op->arena);
-    if (!gone && planning_failed(p))
+    bool done = planning_take_stop(p, &p->stop);
+    if (!done && planning_failed(p))
         return;
-    p->stopped += gone || !p->stop.ret_more;
-    if (p->stopped <= p->plan.stop.other_count)
-        planning_stop(p);
+    p->op.rc = ERR_OK;
+    if (done)
+        planning_stop_others(p);
     else
-        planning_again(p, 0);
+        planning_stop(p);
 }
 
 static void planning_stop(struct planning *p)
 {
-    p->stop = (struct op_stop){ .op = { .kind = OP_STOP },
-                                .tenant = p->armed->task->tenant,
-                                .run = p->stopped ? p->plan.stop.others[p->stopped - 1] : p->plan.stop.run,
-                                .change = p->plan.stop.stop ? RUN_CANCEL : RUN_CLOSE,
-                                .stop = p->plan.stop.stop,
-                                .has_range = p->plan.stop.has_range,
-                                .from = p->plan.stop.from,
-                                .to = p->plan.stop.to,
-                                .why = p->plan.stop.why,
-                                .max = STOP_ROWS,
-                                .now_ms = p->scheduler->now.wall_ms };
+    p->stop = planning_stop_of(p, p->plan.stop.run);
     planning_submit(p, planning_on_stopped);
 }
 

@@ -371,10 +371,11 @@ enum err reader_postgres_backlog(struct reader *base, int64_t now_ms, struct are
                                  struct error *e)
 {
     static const struct pg_statement counted = {
-        "read_backlog", "SELECT l.tenant_id, l.queue, l.priority, t.due FROM lanes AS l, LATERAL (SELECT count(*) AS due "
-                        "FROM tasks AS t WHERE t.state = " SQL_SCHEDULED
-                        " AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted) AS t "
-                        "WHERE l.pool IN (0, 1, 5) AND t.due > 0"
+        "read_backlog",
+        "SELECT l.tenant_id, l.queue, l.priority, t.due FROM lanes AS l, LATERAL (SELECT count(*) AS due "
+        "FROM tasks AS t WHERE t.state = " SQL_SCHEDULED
+        " AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted) AS t "
+        "WHERE l.pool IN (0, 1, 5) AND t.due > 0"
     };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);
@@ -602,7 +603,7 @@ static enum err pg_history_count(struct pg_reader *r, bool may_lag, const struct
 static enum err pg_history_choose(struct pg_reader *r, const struct history_filter *f, struct history_slice *s,
                                   struct error *e)
 {
-    for (int64_t rows;;) {
+    for (int64_t rows = 0;;) {
         s->from_us = max_of(f->from_us, s->to_us - s->width_us);
         if (pg_history_count(r, f->may_lag, s, &rows, e))
             return e->code;
@@ -678,7 +679,7 @@ static enum err pg_history_read(struct pg_reader *r, const struct history_filter
     if (!uuid_is_nil(f->before))
         reader_place_read(f->before, &s.to_us, &s.skip);
     while (s.to_us > f->from_us && s.visited < LIST_VISIT_MAX) {
-        bool over;
+        bool over = false;
         if (pg_history_choose(r, f, &s, e) || pg_history_read_slice(r, f, &s, a, page, &over, e))
             return e->code;
         if (over) {

@@ -592,8 +592,7 @@ static enum err reader_sqlite_queue_due(struct reader *base, int32_t tenant, str
         return e->code;
     for (size_t i = 0; i < c->lanes.top && due < DUE_MAX; i++) {
         const struct lane_row *l = c->lanes.by_number[i];
-        bool is_its =
-            reader_sqlite_is_claimable(l) && l->lane.tenant == tenant && str_eq(l->lane.queue, queue);
+        bool is_its = reader_sqlite_is_claimable(l) && l->lane.tenant == tenant && str_eq(l->lane.queue, queue);
         if (is_its && reader_sqlite_count_due(c, l->number, now_ms, DUE_MAX - due, &due, e))
             return e->code;
     }

@@ -416,7 +416,7 @@ static enum err reader_sqlite_history_slice(struct reader_sqlite *r, const struc
     sqlite3_bind_int64(st, 6, f->from_us);
     sqlite3_bind_int64(st, 7, f->to_us);
     enum err rc = ERR_OK;
-    for (bool row, wanted; page->n < f->limit;) {
+    for (bool row, wanted = false; page->n < f->limit;) {
         rc = conn_step(&r->conn, st, &row, e);
         if (rc || !row)
             break;
