@@ -113,7 +113,7 @@ static struct tenant_slot *tenant_metrics_take_slot(struct tenant_metrics *t, in
 
 static struct tenant_slot *tenant_metrics_slot(struct tenant_metrics *t, int32_t tenant)
 {
-    assert(tenant);
+    assert(tenant > 0);
     struct tenant_slot *s = tenant_metrics_find(t, tenant);
     if (s)
         return s;

@@ -42,6 +42,7 @@ def test_the_depth_of_the_queue_is_what_waits_in_the_store_too(client):
     until(lambda: depth(client) == 1990, timeout_s=20, why=lambda: f"the depth is {depth(client)}")
 
 
+@pytest.mark.standalone("each node counts for itself")
 def test_ends_are_counted_by_outcome_fault_route_and_tenant(client, receiver):
     """A success, a failure that no retry changes, and one retry because the target was busy."""
     before = figures(client)
@@ -64,6 +65,7 @@ def test_ends_are_counted_by_outcome_fault_route_and_tenant(client, receiver):
     assert now['belfry_tenant_running{tenant="default"}'] >= 0 and now['belfry_series_folded{kind="tenant"}'] == 0
 
 
+@pytest.mark.standalone("each node counts for itself")
 def test_tenants_beyond_the_limit_are_summed_up(make_server, receiver):
     """metrics.tenants is 1: the first tenant with something to count has series of its own."""
     server = make_server(env={"BELFRY_METRICS_TENANTS": "1"})

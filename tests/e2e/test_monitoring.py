@@ -167,6 +167,7 @@ def queries():
     return {p["title"]: [t["expr"] for t in p["targets"]] for p in panels if p["type"] != "row"}
 
 
+@pytest.mark.standalone("some metrics are the leader's alone")
 def test_rules_and_dashboard_name_metrics_that_there_are(client):
     client.create(name="one", target_type="NOOP", delay="0s")
     until(lambda: "belfry_workers_wanted " in client.get("/metrics").body.decode(), timeout_s=30)
@@ -183,13 +184,14 @@ def test_rules_and_dashboard_name_metrics_that_there_are(client):
 
 
 class Prometheus:
-    """Debian's, on a free port and a folder of its own; scrapes one server each second."""
+    """Debian's, on a free port and a folder of its own; scrapes all servers and workers each second."""
 
     def __init__(self, folder, server, key, rules):
         (folder / "belfry.key").write_text(key)
+        at = lambda processes: [{"targets": [f"127.0.0.1:{p.port}" for p in processes]}]
         config = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [str(rules)],
-                  "scrape_configs": [{"job_name": "belfry", "authorization": {"credentials_file": str(folder / "belfry.key")},
-                                      "static_configs": [{"targets": [f"127.0.0.1:{server.port}"]}]}]}
+                  "scrape_configs": [{"job_name": "belfry", "authorization": {"credentials_file": str(folder / "belfry.key")}, "static_configs": at(server.nodes)},
+                                     {"job_name": "belfry-worker", "static_configs": at(getattr(server, "workers", []))}]}
         (folder / "prometheus.yml").write_text(json.dumps(config))
         self.port = free_port()
         self.log = open(folder / "prometheus.log", "w", encoding="utf-8")

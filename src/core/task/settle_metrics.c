@@ -54,6 +54,8 @@ void settle_count(struct metrics *m, const struct settled_attempt *s)
 {
     bool ran = s->verdict->has_execution, lost = ran && s->verdict->execution.status == EXECUTION_LOST;
     bool failed = ran ? s->verdict->execution.status == EXECUTION_FAILED : s->state == TASK_FAILED;
+    if (!s->tenant) /* Belfry's own work */
+        return;
     if (ran)
         settle_count_execution(m, s);
     if (lost)

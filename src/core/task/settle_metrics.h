@@ -27,4 +27,5 @@ struct settled_attempt {
 
 /* Shows all faults with 0, so that a rate sees the first failure. */
 void settle_count_from_zero(struct metrics *m);
+/* Tasks of tenant 0 are Belfry's own work, and do not count. */
 void settle_count(struct metrics *m, const struct settled_attempt *s);
