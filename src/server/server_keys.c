@@ -10,10 +10,14 @@
 
 /* ---- what the store knows ---- */
 
-static enum err server_keys_known(struct server *a, struct key_prints *ret, struct error *e)
+enum err server_keys_known(struct server *a, struct key_prints *ret, struct error *e)
 {
-    const char *url = a->setup.store_url;
-    return url ? store_postgres_keys(url, a->setup.clock, ret, e) : store_sqlite_keys(a->store, ret, e);
+    struct reader *r = NULL;
+    enum err rc = store_reader(a->store, &r, e);
+    if (!rc)
+        rc = reader_key_prints(r, ret, e);
+    reader_free(r);
+    return rc;
 }
 
 static enum err server_keys_use(struct server *a, struct key_print k, const struct key_prints *known, struct error *e)
@@ -22,7 +26,13 @@ static enum err server_keys_use(struct server *a, struct key_print k, const stru
     return url ? store_postgres_key_use(url, a->setup.clock, &k, known, e) : store_sqlite_key_use(a->store, &k, e);
 }
 
-static enum err server_keys_drop(struct server *a, const struct key_print *k, struct error *e)
+enum err server_keys_note(struct server *a, const struct key_print *k, struct error *e)
+{
+    const char *url = a->setup.store_url;
+    return url ? store_postgres_key_note(url, a->setup.clock, k, e) : store_sqlite_key_use(a->store, k, e);
+}
+
+enum err server_keys_drop(struct server *a, const struct key_print *k, struct error *e)
 {
     const char *url = a->setup.store_url;
     return url ? store_postgres_key_drop(url, a->setup.clock, k, e) : store_sqlite_key_drop(a->store, k, e);
@@ -53,15 +63,21 @@ static enum err server_keys_miss_file(const struct server *a, const char *path, 
 static enum err server_keys_refuse(const struct server *a, const char *path, const char *id, struct error *e)
 {
     bool cluster = a->setup.store_url;
+    for (size_t i = 0; i < a->secrets.n; i++)
+        if (strcmp(a->secrets.keys[i].id, id) == 0)
+            return error_set(e, ERR_CONFLICT,
+                             "the key file '%s' has another key '%s' than %s encrypts with: put the right file back%s",
+                             path, id, cluster ? "this database" : "the store",
+                             cluster ? ", a copy of another node's" : "");
     return error_set(
         e, ERR_CONFLICT,
         "the key file '%s' has other keys than %s: it lacks key '%s'. %s If that key is lost for good, 'belfry secrets "
-        "forget %s' gives its secrets up",
+        "forget %s --key-file %s' gives its secrets up",
         path, cluster ? "the other nodes of this database" : "the store", id,
         cluster ? "Every node needs the same file: copy it from another node, or from the data directory that 'belfry "
                   "copy' read."
                 : "Put the right file back.",
-        id);
+        id, path);
 }
 
 /* ---- checks ---- */

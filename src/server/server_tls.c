@@ -179,10 +179,6 @@ void server_write_tls_status(struct server *a, struct jw *w)
         jw_kv_cstr(w, "reload_error", failure.code ? why : NULL);
     }
     jw_object_end(w);
-    jw_key(w, "secrets");
-    jw_object(w);
-    jw_kv_bool(w, "encrypted", a->secrets.n > 0);
-    jw_object_end(w);
 }
 
 void server_write_tls_metrics(struct server *a, struct buf *out)

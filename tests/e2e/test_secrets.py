@@ -94,9 +94,9 @@ def test_a_node_with_another_key_file_does_not_start(server, client, receiver, b
     right, (old, key) = key_file.read_bytes(), keys_of(key_file)[0].split()
     key_file.unlink()
     assert belfry("secrets", "init", "--data-dir", str(server.data_dir)).code == 0
-    refused(belfry, server.data_dir, "has other keys than the store", f"lacks key '{old}'", f"belfry secrets forget {old}")
+    refused(belfry, server.data_dir, "has other keys than the store", f"lacks key '{old}'", f"belfry secrets forget {old} --key-file {key_file}")
     key_file.write_text(f"{old} {'B' if key[0] == 'A' else 'A'}{key[1:]}\n")
-    refused(belfry, server.data_dir, "has other keys than the store", f"lacks key '{old}'")
+    refused(belfry, server.data_dir, f"has another key '{old}' than the store encrypts with", "put the right file back")
     key_file.write_bytes(right)
     server.start()
     client.act(task, "run-now")
@@ -111,7 +111,15 @@ def test_a_lost_key_is_given_up_when_the_operator_says_so(server, client, receiv
     old = keys_of(key_file)[0].split()[0]
     key_file.unlink()
     assert belfry("secrets", "init", "--data-dir", str(server.data_dir)).code == 0
+    there = keys_of(key_file)[0].split()[0]
+    kept = belfry("secrets", "forget", there, "--data-dir", str(server.data_dir))
+    assert kept.code == 1 and "is not lost" in kept.err and keys_of(key_file)[0].split()[0] == there
+    if os.geteuid() == 0:
+        os.chown(key_file, 65534, 65534)
     assert belfry("secrets", "forget", old, "--data-dir", str(server.data_dir)).code == 0
+    if os.geteuid() == 0:
+        assert (key_file.stat().st_uid, key_file.stat().st_mode & 0o777) == (65534, 0o600), "root changes the file of a service"
+        os.chown(key_file, 0, 0)
     assert f"{old} is lost" in belfry("secrets", "list", "--data-dir", str(server.data_dir)).out
     server.start()
     client.act(task, "run-now")
@@ -139,6 +147,28 @@ def test_an_old_key_goes_only_when_no_task_needs_it(server, client, receiver, be
     server.start()
     client.act(task, "run-now")
     assert headers_of(receiver.wait("/a")[0])["cookie"] == CANARY
+
+
+@pytest.mark.standalone("the key file of one node")
+def test_what_an_old_key_encrypted_is_encrypted_again(server, client, receiver, belfry):
+    once = client.create(delay="1d", **receiver.target("/once", headers={"Cookie": CANARY, "X-Api-Key": "b"}))["id"]
+    often = client.create(cron_expression="0 0 1 1 *", **receiver.target("/often", headers={"Cookie": CANARY}))["id"]
+    version = client.task(once)["version"]
+    server.stop()
+    key_file = server.data_dir / "secrets.key"
+    assert belfry("secrets", "rotate", "--data-dir", str(server.data_dir)).code == 0
+    new, old = keys_of(key_file)
+    server.start()
+    until(lambda: not client.get("/v1/scheduler/status").json["secrets"]["older_keys"], timeout_s=40, why=server.log)
+    assert client.get("/v1/scheduler/status").json["secrets"]["key"] == new.split()[0]
+    assert "secrets_reencrypted" in server.log() and client.task(once)["version"] == version
+    server.stop()
+    key_file.write_text(new + "\n")
+    server.start()
+    for task, path in ((once, "/once"), (often, "/often")):
+        client.act(task, "run-now")
+        assert headers_of(receiver.wait(path)[0])["cookie"] == CANARY
+    assert headers_of(receiver.wait("/once")[0])["x-api-key"] == "b"
 
 
 def test_changes_of_a_key_file_come_one_after_the_other(belfry, tmp_path):
@@ -209,7 +239,7 @@ def test_a_dedupe_key_that_replaces_a_task_takes_its_secrets_along(client, recei
 
 
 def test_a_cluster_without_a_key_file_says_so(postgres_server, client, tmp_path):
-    assert client.get("/v1/scheduler/status").json["secrets"] == {"encrypted": True}
+    assert client.get("/v1/scheduler/status").json["secrets"]["encrypted"] is True
     assert b"belfry_secrets_plaintext 0" in client.get("/metrics").body
     node = Server(tmp_path / "plain", "--store", postgres_server.url(postgres_server.new_database()))
     try:
@@ -260,6 +290,30 @@ def test_nodes_of_a_cluster_need_the_same_file(postgres_server, receiver, belfry
         assert late.code == 1 and f"lacks key '{keys_of(rotated)[0].split()[0]}'" in late.err, late
     finally:
         first.close()
+
+
+def test_a_cluster_encrypts_again_and_drops_the_old_key(postgres_server, receiver, belfry, tmp_path):
+    database = postgres_server.new_database()
+    keys = tmp_path / "secrets.key"
+    known = "SELECT name FROM cluster WHERE name LIKE 'key:%'"
+    assert belfry("secrets", "init", "--key-file", str(keys)).code == 0
+    node = Server(tmp_path / "node", "--store", postgres_server.url(database), env={"BELFRY_SECRETS_KEY_FILE": str(keys)})
+    try:
+        client = node.start().client()
+        task = client.create(delay="1d", **receiver.target("/again", headers={"Cookie": CANARY}))["id"]
+        node.stop()
+        assert belfry("secrets", "rotate", "--key-file", str(keys)).code == 0
+        new = keys_of(keys)[0]
+        client = node.start().client()
+        until(lambda: f"key:{new.split()[0]}" in "".join(postgres_server.sql(known, database)) and
+              len(postgres_server.sql(known, database)) == 1, timeout_s=40, why=node.log)
+        node.stop()
+        keys.write_text(new + "\n")
+        client = node.start().client()
+        client.act(task, "run-now")
+        assert headers_of(receiver.wait("/again")[0])["cookie"] == CANARY
+    finally:
+        node.close()
 
 
 @pytest.mark.skipif(not program(), reason="Redis: Debian's package redis-server is not installed")

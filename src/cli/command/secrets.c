@@ -25,8 +25,9 @@ static const char secrets_detail[] =
     "\n"
     "A single node makes its file at the first start, and rotates by 'rotate' and a restart. Nodes and workers of a cluster\n"
     "must know a key before one of them encrypts with it, in this order: 'add', copy the file to all of them, restart them;\n"
-    "'use ID', copy it again, restart them. Keep the older keys in the file as long as secrets need them: without such a\n"
-    "key the server does not start.\n"
+    "'use ID', copy it again, restart them. The server then encrypts all secrets again with the first key. Keep an older\n"
+    "key in the file as long as GET /v1/scheduler/status names it in secrets.older_keys: until then the server does not\n"
+    "start without it.\n"
     "\n"
     "Examples:\n"
     "  belfry secrets init --key-file /etc/belfry/secrets.key\n"
@@ -49,7 +50,12 @@ static enum err secrets_make(const char *path, struct error *e)
     explicit_bzero(&there, sizeof there);
     if (rc == ERR_NOT_FOUND)
         return key_file_make(path, e);
-    return rc ? rc : error_set(e, ERR_CONFLICT, "'%s' exists already: 'belfry secrets rotate' adds a key", path);
+    return rc ? rc
+              : error_set(
+                    e, ERR_CONFLICT,
+                    "'%s' exists already: 'belfry secrets rotate' adds a key on a single node, 'belfry secrets add' "
+                    "in a cluster",
+                    path);
 }
 
 static enum exit_code secrets_init(struct verb_work *w)
