@@ -245,6 +245,16 @@ enum err reader_list(struct reader *r, const struct task_filter *f, struct arena
 
 enum err reader_count(struct reader *r, const struct task_filter *f, size_t max, size_t *ret, struct error *e)
 {
+    struct task_count count;
+    enum err rc = reader_count_tasks(r, f, max, &count, e);
+    if (!rc)
+        *ret = count.n;
+    return rc;
+}
+
+enum err reader_count_tasks(struct reader *r, const struct task_filter *f, size_t max, struct task_count *ret,
+                            struct error *e)
+{
     assert(f->tenant > 0);
     return r->ops->count(r, f, max, ret, e);
 }

@@ -348,6 +348,9 @@ def test_a_worker_without_the_keys_fails_no_task(postgres, build, receiver, belf
             until(lambda: "secrets_key_missing" in worker.log(), why=worker.log)
             until(lambda: "which secrets.key_file lacks here" in (client.task(made)["last_error"] or ""))
             assert client.task(made)["status"] != "FAILED" and client.task(made)["attempts"] == 0
+            names = [w["name"] for w in client.get("/v1/workers").json["workers"]]
+            why = until(lambda: [x for x in [client.get(f"/v1/tasks/{made}/explain").json["explanation"]] if "secrets.key_file" in x])[0]
+            assert "it was held: " in why and any(f"(on {name})" in why for name in names), (why, names)
             fleet.add_worker(env={"BELFRY_SECRETS_KEY_FILE": str(keys)})
             worker.stop()
             client.wait_for(made, "COMPLETED")

@@ -124,7 +124,7 @@ static enum err memory_unstarted(struct reader *r, struct task *v, size_t n, int
     return ERR_OK;
 }
 
-static enum err memory_reader_count(struct reader *r, const struct task_filter *f, size_t max, size_t *ret,
+static enum err memory_reader_count(struct reader *r, const struct task_filter *f, size_t max, struct task_count *ret,
                                     struct error *e)
 {
     (void)e;
@@ -133,7 +133,7 @@ static enum err memory_reader_count(struct reader *r, const struct task_filter *
     size_t n = 0;
     for (size_t i = memory_count_below(rows, f->before); i-- > 0 && n < max;)
         n += memory_task_matches(f, task_at(rows, i));
-    *ret = n;
+    *ret = (struct task_count){ .n = n };
     return ERR_OK;
 }
 

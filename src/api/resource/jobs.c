@@ -70,13 +70,13 @@ static enum err jobs_read_body(struct request *q, bool redrive, struct job *ret,
 static enum err jobs_count_total(struct request *q, struct reader *r, struct job *job, struct error *e)
 {
     struct task_filter f;
-    size_t total = 0;
+    struct task_count total = { 0 };
     if (job_filter(job, q->who.tenant, &q->arena, &f, e))
         return e->code;
-    if (reader_count(r, &f, TOTAL_MAX + 1, &total, e))
+    if (reader_count_tasks(r, &f, TOTAL_MAX + 1, &total, e))
         return e->code;
-    job->total = (int64_t)min_of(total, (size_t)TOTAL_MAX);
-    job->total_exact = total <= TOTAL_MAX;
+    job->total = (int64_t)min_of(total.n, (size_t)TOTAL_MAX);
+    job->total_exact = total.n <= TOTAL_MAX && !total.is_cut;
     return ERR_OK;
 }
 

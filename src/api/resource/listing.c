@@ -94,10 +94,10 @@ bool listing_read(struct request *q, enum listing_kind kind, struct listing *ret
 static enum err listing_count_total(struct reader *r, const struct task_filter *f, struct pagination *p,
                                     struct error *e)
 {
-    size_t total = 0;
-    enum err rc = reader_count(r, f, TOTAL_MAX + 1, &total, e);
-    p->total = (int64_t)min_of(total, (size_t)TOTAL_MAX);
-    p->total_exact = total <= TOTAL_MAX;
+    struct task_count total = { 0 };
+    enum err rc = reader_count_tasks(r, f, TOTAL_MAX + 1, &total, e);
+    p->total = (int64_t)min_of(total.n, (size_t)TOTAL_MAX);
+    p->total_exact = total.n <= TOTAL_MAX && !total.is_cut;
     return rc;
 }
 

@@ -162,6 +162,20 @@ static void worker_tell_missing_key(struct worker *w, const struct outcome *o)
               kv_cstr("remedy", "give this process the key file of the nodes (secrets.key_file) and restart it"));
 }
 
+/* The runner could not start it: a key is missing here, or a connection. The task names the process that lacks a key. */
+static void worker_hold_done(struct worker *w, struct job *j, struct outcome *o)
+{
+    char text[HELD_TEXT];
+    o->late_by = o->lacks_key ? LATE_ROOM : LATE_LIMIT;
+    if (o->lacks_key) {
+        worker_tell_missing_key(w, o);
+        snprintf(text, sizeof text, "held: " STR_FMT " (on " STR_FMT ")",
+                 STR_ARG(str_utf8_cut(o->error, HELD_TEXT / 2)), STR_ARG(str_utf8_cut(w->setup.name, HELD_TEXT / 4)));
+        o->error = str_from(text);
+    }
+    worker_add_outcome(w, j, o);
+}
+
 static void worker_on_run_done(struct run *run, const struct outcome *o)
 {
     struct job *j = container_of(run, struct job, run);
@@ -184,10 +198,7 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
     }
     struct outcome known = *o;
     if (o->kind == OUTCOME_HELD) {
-        known.late_by = o->lacks_key ? LATE_ROOM : LATE_LIMIT;
-        worker_add_outcome(w, j, &known);
-        if (o->lacks_key)
-            worker_tell_missing_key(w, o);
+        worker_hold_done(w, j, &known);
         return;
     }
     known.late_by = j->was_parked ? LATE_HOST : t->late_by;

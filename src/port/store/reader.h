@@ -40,6 +40,11 @@ struct task_page {
     struct uuid next_before; /* if more: the page's last id */
 };
 
+struct task_count {
+    size_t n;
+    bool is_cut; /* not all rows were looked at: there may be more */
+};
+
 /* Newest first, by id, descending. */
 struct execution_filter {
     int32_t tenant;
@@ -175,7 +180,7 @@ struct reader_ops {
     enum err (*get)(struct reader *, int32_t tenant, struct uuid id, struct arena *, struct task *ret, struct error *);
     enum err (*list)(struct reader *, const struct task_filter *, struct arena *, struct task_page *ret,
                      struct error *);
-    enum err (*count)(struct reader *, const struct task_filter *, size_t max, size_t *ret, struct error *);
+    enum err (*count)(struct reader *, const struct task_filter *, size_t max, struct task_count *ret, struct error *);
     enum err (*executions)(struct reader *, const struct execution_filter *, struct arena *, struct execution_page *ret,
                            struct error *);
     enum err (*history)(struct reader *, const struct history_filter *, struct arena *, struct history_page *ret,
@@ -240,6 +245,8 @@ enum err reader_get(struct reader *r, int32_t tenant, struct uuid id, struct are
 enum err reader_list(struct reader *r, const struct task_filter *f, struct arena *a, struct task_page *ret,
                      struct error *e) must_use;
 enum err reader_count(struct reader *r, const struct task_filter *f, size_t max, size_t *ret, struct error *e) must_use;
+enum err reader_count_tasks(struct reader *r, const struct task_filter *f, size_t max, struct task_count *ret,
+                            struct error *e) must_use; /* the same, and whether that is all */
 enum err reader_executions(struct reader *r, const struct execution_filter *f, struct arena *a,
                            struct execution_page *ret, struct error *e) must_use;
 enum err reader_history(struct reader *r, const struct history_filter *f, struct arena *a, struct history_page *ret,

@@ -126,7 +126,10 @@ static_assert(TASK_OCCURRENCE == 2 && TASK_RECURRING == 1 && TARGET_WORKFLOW == 
         where) " WINDOW w AS (ORDER BY id DESC ROWS UNBOUNDED PRECEDING)) AS t "                                       \
                "WHERE (ok AND nth > $3) OR seen = " VISIT_MAX " ORDER BY id DESC LIMIT $4"
 
-#define COUNT(where) "SELECT count(*) FROM (SELECT 1 FROM " VISITED(where) " WHERE ok LIMIT $4) AS t"
+#define COUNT(where)                                                                                                   \
+    "SELECT count(*) FILTER (WHERE ok), coalesce(bool_or(seen = " VISIT_MAX "), false) FROM (SELECT ok, seen FROM "    \
+    "(SELECT ok, row_number() OVER () AS seen FROM " VISITED(where) ") AS t WHERE ok OR seen = " VISIT_MAX             \
+                                                                    " LIMIT $4) AS t"
 
 /* OFFSET 0 keeps the planner from walking the index by id instead of the one for the condition: the rows are few, and
  * are sorted by id. */
@@ -255,8 +258,8 @@ static enum err reader_postgres_list(struct reader *base, const struct task_filt
     return ERR_OK;
 }
 
-static enum err reader_postgres_count(struct reader *base, const struct task_filter *f, size_t max, size_t *ret,
-                                      struct error *e)
+static enum err reader_postgres_count(struct reader *base, const struct task_filter *f, size_t max,
+                                      struct task_count *ret, struct error *e)
 {
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);
@@ -264,7 +267,8 @@ static enum err reader_postgres_count(struct reader *base, const struct task_fil
     pg_list_add_filter(pg_reader_params(r), f, 0, max);
     if (max && pg_list_filter_is_clean(f) && pg_reader_run(r, f->may_lag, &walks[list_walk_of(f)].count, &got, e))
         return e->code;
-    *ret = got.rows ? (size_t)pg_i64(&got, 0, 0) : 0;
+    *ret = (struct task_count){ .n = got.rows ? (size_t)pg_i64(&got, 0, 0) : 0,
+                                .is_cut = got.rows && pg_bool(&got, 0, 1) };
     return ERR_OK;
 }
 

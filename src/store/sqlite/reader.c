@@ -368,16 +368,16 @@ static enum err reader_sqlite_list(struct reader *base, const struct task_filter
     return ERR_OK;
 }
 
-static enum err reader_sqlite_count(struct reader *base, const struct task_filter *f, size_t max, size_t *ret,
-                                    struct error *e)
+static enum err reader_sqlite_count(struct reader *base, const struct task_filter *f, size_t max,
+                                    struct task_count *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
     struct task_listing l = { .filter = f, .max = max, .counting = true };
     struct index_walk w = reader_sqlite_walk_over_tasks(r, f, &l, NULL);
-    bool cut;
+    bool cut = false;
     if (max && reader_sqlite_walk_down(&w, &cut, e))
         return e->code;
-    *ret = l.n;
+    *ret = (struct task_count){ .n = l.n, .is_cut = cut };
     return ERR_OK;
 }
 

@@ -664,6 +664,13 @@ static void a_search_ends_after_a_hundred_thousand_rows(void **state)
     assert_int_equal(n, 10000);
     assert_ok(reader_count(r, &filter, 0, &n, &e), &e);
     assert_int_equal(n, 0);
+    struct task_count count;
+    filter.queue = S("rare");
+    assert_ok(reader_count_tasks(r, &filter, 10000, &count, &e), &e);
+    assert_true(count.n == 0 && count.is_cut);
+    filter = (struct task_filter){ .tenant = 1, .before = page.tasks.v[0].id };
+    assert_ok(reader_count_tasks(r, &filter, 10000, &count, &e), &e);
+    assert_true(count.n == 0 && !count.is_cut);
     reader_free(r);
 }
 
