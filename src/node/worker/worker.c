@@ -162,7 +162,7 @@ static void worker_tell_missing_key(struct worker *w, const struct outcome *o)
               kv_cstr("remedy", "give this process the key file of the nodes (secrets.key_file) and restart it"));
 }
 
-/* The runner could not start it: a key is missing here, or a connection. The task names the process that lacks a key. */
+/* The runner could not start it: a key or a connection is missing. The task names the process that lacks a key. */
 static void worker_hold_done(struct worker *w, struct job *j, struct outcome *o)
 {
     char text[HELD_TEXT];
