@@ -18,7 +18,9 @@ static const char head[] =
 
 static enum err key_file_error(const char *what, const char *path, struct error *e)
 {
-    return error_set(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_UNAVAILABLE, "%s '%s': %s", what, path, strerror(errno));
+    if (errno == ENOENT)
+        return error_set(e, ERR_NOT_FOUND, "there is no key file '%s': 'belfry secrets init' makes one", path);
+    return error_set(e, ERR_UNAVAILABLE, "%s '%s': %s", what, path, strerror(errno));
 }
 
 static enum err key_file_read(const char *path, char text[FILE_MAX], size_t *ret_n, struct error *e)
@@ -52,13 +54,22 @@ enum err key_file_load(const char *path, struct secrets *ret, struct error *e)
     return rc ? error_wrap(e, "key file '%s'", path) : ERR_OK;
 }
 
+/* The new file belongs to whom the old one belonged: root may change the file of a service. */
+static bool key_file_keep_owner(const char *path, int fd)
+{
+    struct stat old;
+    return stat(path, &old) || (old.st_uid == geteuid() && old.st_gid == getegid()) ||
+           fchown(fd, old.st_uid, old.st_gid) == 0;
+}
+
 /* Written beside the file and moved there, so that nobody sees half of it. With `replace`, an existing one is. */
 static enum err key_file_write(const char *path, struct str text, bool replace, struct error *e)
 {
     char next[PATH_MAX];
     snprintf(next, sizeof next, "%s.%d", path, (int)getpid());
     int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && write(fd, text.p, text.n) == (ssize_t)text.n && fsync(fd) == 0;
+    bool ok = fd >= 0 && write(fd, text.p, text.n) == (ssize_t)text.n && fsync(fd) == 0 &&
+              (!replace || key_file_keep_owner(path, fd));
     if (fd >= 0)
         close(fd);
     if (ok && replace)
@@ -175,8 +186,13 @@ static enum err key_file_edit_forget(struct key_file_edit *k, struct str id, str
 {
     if (!secrets_is_id(id))
         return error_set(e, ERR_INVALID, "'" STR_FMT "' is not the id of a key: 8 letters or digits", STR_ARG(id));
-    if (k->keys.n == 1 && str_eq(str_from(k->keys.keys[0].id), id))
-        return error_set(e, ERR_CONFLICT, "key file '%s' has no other key: rotate first", k->path);
+    for (size_t i = 0; i < k->keys.n; i++)
+        if (str_eq(str_from(k->keys.keys[i].id), id))
+            return error_set(e, ERR_CONFLICT,
+                             "key '" STR_FMT
+                             "' is in the key file '%s', so it is not lost; if nothing needs it any more, "
+                             "remove its line",
+                             STR_ARG(id), k->path);
     key_file_copy_lines(k, id);
     buf_printf(&k->text, STR_FMT " lost\n", STR_ARG(id));
     return ERR_OK;

@@ -37,6 +37,8 @@ const struct option server_options[] = {
       .help = "how many due tasks may wait in the queue for each pool of workers, in addition to those that it runs; 0: half of the pool's slots, and up to 100 while tasks end fast" },
     { .key = "scheduler.ahead_mb", .type = OPTION_INT, .value = "MB", .preset = "64", .min = 1, .max = 65536,
       .help = "how many MiB of tasks this node may claim before they are due; a task takes its payload, its target and about 1.2 KiB" },
+    { .key = "metrics.tenants", .type = OPTION_INT, .value = "N", .preset = "50", .min = 0, .max = 200,
+      .help = "how many tenants have series of their own in /metrics; the others are summed up as _other" },
     { .key = "api.listen", .flag = "listen", .type = OPTION_TEXT, .value = "ADDRESS", .preset = "127.0.0.1:8080",
       .help = "address and port of the API; port 0: any free port" },
     { .key = "api.admin_listen", .type = OPTION_TEXT, .value = "ADDRESS",

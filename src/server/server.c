@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "core/task/settle_metrics.h"
 #include "core/time/offset.h"
 #include "events/memory/events_memory.h"
 #include "node/tenant_needs.h"
@@ -29,6 +30,7 @@ enum {
     POLL_MS = 10000, /* covers lost nudges: a write that was committed, but whose answer was lost, sends none */
     WRITE_MS = 5000, /* after the drain deadline, to write the last outcomes */
     LANES_ARENA = 16 << 20,
+    TENANT_ARENA = 64 << 10,
     CLOCK_SAMPLES = 3, /* the first one also connects, so it is slow */
 };
 
@@ -177,11 +179,28 @@ static void server_write_status(void *context, struct jw *w)
     node_view_nodes(a->view, clock_wall_ms(a->setup.clock), w);
 }
 
+static void server_write_tenant(void *context, int32_t tenant, struct buf *out)
+{
+    struct server *a = context;
+    cleanup_with(arena_release) struct arena arena;
+    struct tenant_rules rules;
+    arena_init(&arena, TENANT_ARENA);
+    if (catalog_cache_tenant(a->catalog, tenant, &arena, &rules))
+        metric_print_label(rules.name, out);
+    else
+        buf_printf(out, "_%d", (int)tenant); /* it was deleted */
+}
+
 static void server_write_metrics(void *context, struct buf *out)
 {
     struct server *a = context;
-    node_view_metrics(a->view, clock_wall_ms(a->setup.clock), out);
+    struct tenant_names names = { .name = server_write_tenant, .context = a };
+    int64_t now_ms = clock_wall_ms(a->setup.clock);
+    node_view_metrics(a->view, now_ms, out);
     backlog_print(a->backlog, out);
+    node_view_set_running(a->view, metrics_tenants(a->metrics));
+    tenant_metrics_print(metrics_tenants(a->metrics), now_ms, &names, out); /* its last metric goes on: */
+    buf_printf(out, "belfry_series_folded{kind=\"queue\"} %lld\n", (long long)backlog_folded(a->backlog));
     server_write_tls_metrics(a, out);
 }
 
@@ -199,6 +218,18 @@ static int64_t server_waiting(void *context)
     return a->fleet.enabled ? (int64_t)metric_level(a->metrics, METRIC_QUEUE_WAITING) : node_view_waiting(a->view);
 }
 
+static struct workload server_workload(void *context)
+{
+    struct server *a = context;
+    return node_view_workload(a->view, a->metrics);
+}
+
+static double server_wanted_before(void *context)
+{
+    struct server *a = context;
+    return node_view_wanted_before(a->view);
+}
+
 static enum err server_start_backlog(struct server *a, struct error *e)
 {
     return backlog_new(&(struct backlog_setup){ .store = a->store,
@@ -206,6 +237,9 @@ static enum err server_start_backlog(struct server *a, struct error *e)
                                                 .clock = a->setup.clock,
                                                 .is_mine = server_acts_for_all,
                                                 .waiting = server_waiting,
+                                                .workload = server_workload,
+                                                .wanted_before = server_wanted_before,
+                                                .metrics = a->metrics,
                                                 .context = a },
                        &a->backlog, e);
 }
@@ -453,6 +487,8 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
 {
     process_prepare();
     a->metrics = metrics_new();
+    settle_count_from_zero(a->metrics);
+    tenant_metrics_set_max(metrics_tenants(a->metrics), a->setup.metric_tenants);
     a->queue = queue_memory_new();
     a->events = events_memory_new();
     a->async_io = async_io_direct_new(

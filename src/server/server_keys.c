@@ -63,15 +63,21 @@ static enum err server_keys_miss_file(const struct server *a, const char *path, 
 static enum err server_keys_refuse(const struct server *a, const char *path, const char *id, struct error *e)
 {
     bool cluster = a->setup.store_url;
+    for (size_t i = 0; i < a->secrets.n; i++)
+        if (strcmp(a->secrets.keys[i].id, id) == 0)
+            return error_set(e, ERR_CONFLICT,
+                             "the key file '%s' has another key '%s' than %s encrypts with: put the right file back%s",
+                             path, id, cluster ? "this database" : "the store",
+                             cluster ? ", a copy of another node's" : "");
     return error_set(
         e, ERR_CONFLICT,
         "the key file '%s' has other keys than %s: it lacks key '%s'. %s If that key is lost for good, 'belfry secrets "
-        "forget %s' gives its secrets up",
+        "forget %s --key-file %s' gives its secrets up",
         path, cluster ? "the other nodes of this database" : "the store", id,
         cluster ? "Every node needs the same file: copy it from another node, or from the data directory that 'belfry "
                   "copy' read."
                 : "Put the right file back.",
-        id);
+        id, path);
 }
 
 /* ---- checks ---- */

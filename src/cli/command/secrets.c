@@ -50,7 +50,12 @@ static enum err secrets_make(const char *path, struct error *e)
     explicit_bzero(&there, sizeof there);
     if (rc == ERR_NOT_FOUND)
         return key_file_make(path, e);
-    return rc ? rc : error_set(e, ERR_CONFLICT, "'%s' exists already: 'belfry secrets rotate' adds a key", path);
+    return rc ? rc
+              : error_set(
+                    e, ERR_CONFLICT,
+                    "'%s' exists already: 'belfry secrets rotate' adds a key on a single node, 'belfry secrets add' "
+                    "in a cluster",
+                    path);
 }
 
 static enum exit_code secrets_init(struct verb_work *w)

@@ -342,6 +342,14 @@ static struct retention serve_retention(const struct options *o)
                                .interval_ms = option_get(o, "retention.interval")->number };
 }
 
+static enum exit_code serve_run(struct server *a)
+{
+    server_run(a);
+    server_free(a);
+    log_info("stopped");
+    return EXIT_DONE;
+}
+
 static enum exit_code serve_until_stopped(struct cli *cli, const struct options *o, const char *dir,
                                           struct serve_store_urls *urls, struct fleet_urls *fleet,
                                           const struct brokers *brokers, const struct tls_settings *tls,
@@ -365,6 +373,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .admin_listen = option_given(o, "api.admin_listen") ? option_get(o, "api.admin_listen")->text.p : NULL,
         .slots = (size_t)option_get(o, "concurrency")->number,
         .visibility_ms = option_get(o, "visibility")->number,
+        .metric_tenants = (size_t)option_get(o, "metrics.tenants")->number,
         .ahead_bytes = (size_t)option_get(o, "scheduler.ahead_mb")->number << 20,
         .tenant_connections = (size_t)option_get(o, "messages.connections_per_tenant")->number,
         .guard = *guard,
@@ -387,10 +396,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
     }
     serve_warn(cli, a, dir, !setup.store_url);
     serve_print_banner(cli, o, a, dir, &urls->store, fleet, key, &setup);
-    server_run(a);
-    server_free(a);
-    log_info("stopped");
-    return EXIT_DONE;
+    return serve_run(a);
 }
 
 /* ---- for check-config ---- */

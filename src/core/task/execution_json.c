@@ -1,6 +1,6 @@
 #include "core/task/execution_json.h"
 
-void execution_facts(struct jw *w, const struct execution *x)
+static void execution_write(struct jw *w, const struct execution *x, bool with_output)
 {
     static const char *const statuses[] = { [EXECUTION_COMPLETED] = "COMPLETED",
                                             [EXECUTION_FAILED] = "FAILED",
@@ -27,14 +27,20 @@ void execution_facts(struct jw *w, const struct execution *x)
     else
         jw_null(w);
     jw_kv_str_or_null(w, "error_message", x->error);
+    if (with_output)
+        jw_kv_str_or_null(w, "output", x->output);
     jw_kv_str_or_null(w, "trace_id", x->trace_id);
     jw_kv_i64(w, "fence", x->fence);
 }
 
+void execution_facts(struct jw *w, const struct execution *x)
+{
+    execution_write(w, x, false);
+}
+
 void execution_members(struct jw *w, const struct execution *x)
 {
-    execution_facts(w, x);
-    jw_kv_str_or_null(w, "output", x->output);
+    execution_write(w, x, true);
 }
 
 void execution_to_json(struct jw *w, const struct execution *x)
