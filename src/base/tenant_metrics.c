@@ -176,6 +176,17 @@ static int64_t tenant_slot_sum(const struct tenant_slot *s)
     return sum;
 }
 
+static void tenant_slot_clear(struct tenant_slot *s)
+{
+    atomic_store_explicit(&s->tenant, 0, memory_order_relaxed);
+    for (size_t i = 0; i < TENANT_OUTCOMES; i++)
+        atomic_store_explicit(&s->outcomes[i], 0, memory_order_relaxed);
+    for (size_t i = 0; i < array_count(bounds); i++)
+        atomic_store_explicit(&s->buckets[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&s->delay_us, 0, memory_order_relaxed);
+    s->seen = s->active_ms = 0;
+}
+
 /* Gives up the slots of tenants that were idle for a day. */
 static void tenant_metrics_forget_idle(struct tenant_metrics *t, int64_t now_ms)
 {
@@ -188,7 +199,7 @@ static void tenant_metrics_forget_idle(struct tenant_metrics *t, int64_t now_ms)
             s->active_ms = now_ms;
         if (!s->tenant || now_ms - s->active_ms < IDLE_MS)
             continue;
-        memset(s, 0, sizeof *s);
+        tenant_slot_clear(s);
         for (size_t k = 0; k < array_count(t->folded); k++)
             atomic_store_explicit(&t->folded[k], 0, memory_order_relaxed);
         atomic_store_explicit(&t->full, false, memory_order_relaxed);
