@@ -174,6 +174,7 @@ static void server_write_status(void *context, struct jw *w)
     jw_object_end(w);
     server_write_fleet_status(a, clock_wall_ms(a->setup.clock), w);
     server_write_tls_status(a, w);
+    server_write_secrets_status(a, w);
     jw_key(w, "nodes");
     node_view_nodes(a->view, clock_wall_ms(a->setup.clock), w);
 }
@@ -205,7 +206,7 @@ static void server_write_metrics(void *context, struct buf *out)
 
 /* ---- the backlog of all nodes ---- */
 
-static bool server_counts_backlog(void *context)
+bool server_acts_for_all(void *context)
 {
     struct server *a = context;
     return !store_is_shared(a->store) || node_view_status(a->view).leader;
@@ -240,7 +241,7 @@ static enum err server_start_backlog(struct server *a, struct error *e)
     return backlog_new(&(struct backlog_setup){ .store = a->store,
                                                 .catalog = a->catalog,
                                                 .clock = a->setup.clock,
-                                                .is_mine = server_counts_backlog,
+                                                .is_mine = server_acts_for_all,
                                                 .waiting = server_waiting,
                                                 .workload = server_workload,
                                                 .wanted_before = server_wanted_before,
@@ -513,8 +514,8 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
     server_start_handles(a);
     a->stop_call = (struct call){ .fn = server_on_stop_call, .context = a };
     server_warn_identities(a);
-    return server_load_lanes(a, e) || server_start_backlog(a, e) || server_start_api(a, e) ||
-                   server_start_store_watch(a, e)
+    return server_load_lanes(a, e) || server_start_backlog(a, e) || server_start_reencryption(a, e) ||
+                   server_start_api(a, e) || server_start_store_watch(a, e)
                ? e->code
                : ERR_OK;
 }
@@ -555,6 +556,7 @@ void server_free(struct server *a)
     server_stop_store_watch(a);
     api_server_free(a->http);
     backlog_free(a->backlog);
+    server_stop_reencryption(a);
     if (a->loop)
         server_close_handles(a);
     server_close_tls(a);

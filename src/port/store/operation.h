@@ -40,7 +40,8 @@
     X(AWAIT, await)                                                                                                    \
     X(SIGNAL, signal)                                                                                                  \
     X(STOP, stop)                                                                                                      \
-    X(DEFINE, define)
+    X(DEFINE, define)                                                                                                  \
+    X(RESEAL, reseal)
 
 enum op_kind {
 #define X(name, verb) OP_##name,

@@ -556,6 +556,57 @@ enum err reader_postgres_sealed(struct reader *base, struct str key_id, bool *re
     return ERR_OK;
 }
 
+static struct task reader_postgres_sealed_task(const struct pg_result *r, int row)
+{
+    enum { ID, TENANT, KIND, PARENT, STATE, CONFIG };
+    return (struct task){
+        .id = pg_uuid(r, row, ID),
+        .tenant = (int32_t)pg_i64(r, row, TENANT),
+        .kind = (enum task_kind)pg_i64(r, row, KIND),
+        .parent = pg_uuid(r, row, PARENT),
+        .state = (enum task_state)pg_i64(r, row, STATE),
+        .target_config = pg_text(r, row, CONFIG),
+    };
+}
+
+enum err reader_postgres_sealed_page(struct reader *base, struct str key_id, struct uuid after, size_t max,
+                                     struct arena *a, struct sealed_page *ret, struct error *e)
+{
+    static const struct pg_statement next = {
+        "read_sealed_page",
+        "SELECT id, tenant_id, kind, parent_id, state, CASE WHEN strpos(replace(target_config, '\"enc:1:' || $1 || "
+        "':', ''), '\"enc:1:') > 0 THEN target_config END FROM tasks WHERE id > "
+        "coalesce($2, uuid '00000000-0000-0000-0000-000000000000') ORDER BY id LIMIT $3"
+    };
+    struct pg_reader *r = pg_reader_self(base);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    struct sealed_page page = { .tasks.v = arena_array(a, struct task, max) };
+    e = pg_reader_error(base, e);
+    if (!page.tasks.v)
+        return reader_no_room(e);
+    pg_add_text(pg_reader_params(r), key_id);
+    pg_add_uuid(&r->params, after);
+    pg_add_i64(&r->params, (int64_t)max);
+    enum err rc = pg_reader_run(r, false, &next, &got, e);
+    bool has_room = true;
+    for (int i = 0; !rc && has_room && i < got.rows; i++) {
+        struct task t = reader_postgres_sealed_task(&got, i);
+        rc = sealed_page_add(&page, &t, (size_t)i, max, a, &has_room, e);
+    }
+    if (!rc)
+        *ret = page;
+    return rc;
+}
+
+enum err reader_postgres_key_prints(struct reader *base, struct key_prints *ret, struct error *e)
+{
+    struct pg_reader *r = pg_reader_self(base);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    e = pg_reader_error(base, e);
+    (void)pg_reader_params(r);
+    return pg_reader_run(r, false, &pg_cluster_keys, &got, e) ? e->code : pg_cluster_key_prints(&got, ret, e);
+}
+
 /* ---- what ran, over all tasks ---- */
 
 /* Rows are found by slices of time, whose blocks a BRIN index knows. A slice with more than HISTORY_ROWS rows is made
