@@ -122,7 +122,7 @@ const struct option server_options[] = {
     { .key = "server.drain_deadline", .flag = "drain-deadline", .type = OPTION_DURATION, .value = "DURATION",
       .preset = "30s", .max = 3600000, .help = "after SIGTERM, how long running tasks may finish before they are aborted" },
     { .key = "http.allow_loopback", .flag = "allow-loopback", .type = OPTION_FLAG,
-      .help = "let tasks of all tenants call loopback addresses of this machine; default: only while the API listens on a loopback address and default is the only tenant" },
+      .help = "let tasks of all tenants call loopback addresses of this machine; default of serve: only while the API listens on a loopback address and default is the only tenant; default of worker: no" },
     { .key = "http.allow", .flag = "allow", .type = OPTION_TEXT, .value = "LIST",
       .help = "comma-separated addresses that tasks of all tenants may call although they are not public: ranges such as 10.1.0.0/16, or an address and a port such as 127.0.0.1:8080 or [::1]:8080; default: none" },
     { .key = "http.ca_file", .flag = "ca-file", .type = OPTION_TEXT, .value = "FILE",

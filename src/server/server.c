@@ -514,6 +514,7 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
     server_start_handles(a);
     a->stop_call = (struct call){ .fn = server_on_stop_call, .context = a };
     server_warn_identities(a);
+    server_warn_secrets(a);
     return server_load_lanes(a, e) || server_start_backlog(a, e) || server_start_reencryption(a, e) ||
                    server_start_api(a, e) || server_start_store_watch(a, e)
                ? e->code

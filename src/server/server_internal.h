@@ -203,6 +203,7 @@ void server_close_fleet(struct server *a);
 /* ---- TLS of the API (server_tls.c) ---- */
 
 enum err server_open_tls(struct server *a, struct error *e) must_use; /* before the API is started */
+void server_warn_secrets(const struct server *a);                     /* once the store is open */
 void server_warn_identities(const struct server *a);                  /* once the catalog cache is filled */
 void server_start_tls_watch(struct server *a);                        /* once the loop exists */
 void server_stop_tls_watch(struct server *a);                         /* loop thread */

@@ -228,16 +228,11 @@ static void *reencryption_thread(void *context)
 
 /* ---- the server ---- */
 
-void server_write_secrets_status(struct server *a, struct jw *w)
+static void reencryption_write_keys(struct reencryption *x, struct jw *w)
 {
-    struct reencryption *x = a->reencryption;
-    if (!x)
-        return;
     pthread_mutex_lock(&x->lock);
     struct key_prints known = x->known;
     pthread_mutex_unlock(&x->lock);
-    jw_key(w, "secrets");
-    jw_object(w);
     jw_kv_str(w, "key", reencryption_key(x));
     jw_key(w, "older_keys");
     jw_array(w);
@@ -245,6 +240,15 @@ void server_write_secrets_status(struct server *a, struct jw *w)
         if (!str_eq(str_from(known.v[i].id), reencryption_key(x)))
             jw_str(w, str_from(known.v[i].id));
     jw_array_end(w);
+}
+
+void server_write_secrets_status(struct server *a, struct jw *w)
+{
+    jw_key(w, "secrets");
+    jw_object(w);
+    jw_kv_bool(w, "encrypted", a->secrets.n > 0);
+    if (a->reencryption)
+        reencryption_write_keys(a->reencryption, w);
     jw_object_end(w);
 }
 

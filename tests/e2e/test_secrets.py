@@ -216,7 +216,13 @@ def test_a_definition_shows_no_secret_and_keeps_it(client, receiver):
     elsewhere = shown.json["definition"]
     elsewhere["steps"][0]["target_config"]["url"] = "https://other.example/step"
     refused = client.request("PUT", path, elsewhere)
-    assert refused.status == 400 and "which stands for a value that is not shown" in str(refused.json), refused
+    field = "steps[0].target_config.headers.Authorization"
+    assert refused.status == 400 and refused.json["errors"][0]["field"] == field, refused
+    assert "must be given again, because the host or broker is another one" in str(refused.json), refused
+    renamed = client.get(path).json["definition"]
+    renamed["steps"][0]["name"] = "b"
+    refused = client.request("PUT", path, renamed)
+    assert refused.status == 400 and "the latest version has no such header in a step of this name" in str(refused.json), refused
     run = client.post("/v1/workflows", {"workflow": "secrets", "input": {"id": 7}})
     assert run.status == 201, run
     assert headers_of(receiver.wait("/step")[0])["authorization"] == f"Bearer {CANARY}"
@@ -230,6 +236,19 @@ def test_a_dedupe_key_that_replaces_a_task_takes_its_secrets_along(client, recei
     assert answer.json["id"] == first, answer
     client.act(first, "run-now")
     assert headers_of(receiver.wait("/second")[0])["cookie"] == CANARY
+
+
+def test_a_cluster_without_a_key_file_says_so(postgres_server, client, tmp_path):
+    assert client.get("/v1/scheduler/status").json["secrets"]["encrypted"] is True
+    assert b"belfry_secrets_plaintext 0" in client.get("/metrics").body
+    node = Server(tmp_path / "plain", "--store", postgres_server.url(postgres_server.new_database()))
+    try:
+        plain = node.start().client()
+        assert node.log().count("secrets_not_encrypted") == 1, node.log()
+        assert plain.get("/v1/scheduler/status").json["secrets"] == {"encrypted": False}
+        assert b"belfry_secrets_plaintext 1" in plain.get("/metrics").body
+    finally:
+        node.stop()
 
 
 def test_nodes_of_a_cluster_need_the_same_file(postgres_server, receiver, belfry, tmp_path):

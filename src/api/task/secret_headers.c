@@ -137,7 +137,7 @@ static enum err secret_keep_headers(const struct secret_keeper *k, struct str he
     buf_char(out, '{');
     while (json_next(&c, &name, &value)) {
         bool is_secret = header_is_secret(name), kept = is_secret && str_eq(value, S(HIDDEN)) && !k->from;
-        if (kept) {
+        if (kept && !k->sealer->keeps_hidden) {
             value = secret_member(k->old, name);
             if (!value.n)
                 return secret_refuse(name, "is ***, which stands for a value that is not shown; give the value", k->e);

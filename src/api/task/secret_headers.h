@@ -16,6 +16,7 @@ struct secret_sealer {
     const struct secrets *secrets; /* NULL: they are stored as they are */
     int32_t tenant;
     struct uuid row;
+    bool keeps_hidden; /* a *** that stands for no known value stays */
 };
 
 /* Whether both configurations call the same scheme, host and port, or the same broker. */
