@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -41,7 +40,7 @@ struct tenant_metrics {
     size_t max;
     atomic_size_t used; /* slots 1 to this may be in use */
     struct tenant_slot slots[1 + TENANT_METRICS_MAX];
-    pthread_mutex_t lock; /* guards the next two, and who gets a slot; rarely taken */
+    atomic_flag lock; /* guards the next two, and who gets a slot; rarely taken, and never for long */
     bool has_gauge[TENANT_GAUGES];
     atomic_bool full;                              /* no slot is free */
     atomic_uint_least64_t folded[FOLDED_MAX / 64]; /* a bit for each tenant that has no slot */
@@ -51,13 +50,11 @@ struct tenant_metrics *tenant_metrics_new(void)
 {
     struct tenant_metrics *t = xnew(*t);
     t->max = TENANT_METRICS_PRESET;
-    pthread_mutex_init(&t->lock, NULL);
     return t;
 }
 
 void tenant_metrics_free(struct tenant_metrics *t)
 {
-    pthread_mutex_destroy(&t->lock);
     free(t);
 }
 
@@ -65,6 +62,17 @@ void tenant_metrics_set_max(struct tenant_metrics *t, size_t max)
 {
     assert(max <= TENANT_METRICS_MAX && !t->used);
     t->max = max;
+}
+
+static void tenant_metrics_lock(struct tenant_metrics *t)
+{
+    while (atomic_flag_test_and_set_explicit(&t->lock, memory_order_acquire))
+        ; /* its holder is done within a moment */
+}
+
+static void tenant_metrics_unlock(struct tenant_metrics *t)
+{
+    atomic_flag_clear_explicit(&t->lock, memory_order_release);
 }
 
 /* ---- slots ---- */
@@ -111,9 +119,9 @@ static struct tenant_slot *tenant_metrics_slot(struct tenant_metrics *t, int32_t
         return s;
     if (atomic_load_explicit(&t->full, memory_order_relaxed))
         return tenant_metrics_fold(t, tenant);
-    pthread_mutex_lock(&t->lock);
+    tenant_metrics_lock(t);
     s = tenant_metrics_take_slot(t, tenant);
-    pthread_mutex_unlock(&t->lock);
+    tenant_metrics_unlock(t);
     return s;
 }
 
@@ -147,13 +155,13 @@ void tenant_metrics_observe_delay_us(struct tenant_metrics *t, int32_t tenant, i
 
 void tenant_metrics_set(struct tenant_metrics *t, enum tenant_gauge g, const struct tenant_figure *v, size_t n)
 {
-    pthread_mutex_lock(&t->lock);
+    tenant_metrics_lock(t);
     t->has_gauge[g] = v != NULL;
     for (size_t i = 0; i <= t->used; i++)
         t->slots[i].gauges[g] = 0;
     for (size_t i = 0; v && i < n; i++)
         tenant_metrics_take_slot(t, v[i].tenant)->gauges[g] += v[i].n;
-    pthread_mutex_unlock(&t->lock);
+    tenant_metrics_unlock(t);
 }
 
 /* ---- printing ---- */
@@ -168,6 +176,17 @@ static int64_t tenant_slot_sum(const struct tenant_slot *s)
     return sum;
 }
 
+static void tenant_slot_clear(struct tenant_slot *s)
+{
+    atomic_store_explicit(&s->tenant, 0, memory_order_relaxed);
+    for (size_t i = 0; i < TENANT_OUTCOMES; i++)
+        atomic_store_explicit(&s->outcomes[i], 0, memory_order_relaxed);
+    for (size_t i = 0; i < array_count(bounds); i++)
+        atomic_store_explicit(&s->buckets[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&s->delay_us, 0, memory_order_relaxed);
+    s->seen = s->active_ms = 0;
+}
+
 /* Gives up the slots of tenants that were idle for a day. */
 static void tenant_metrics_forget_idle(struct tenant_metrics *t, int64_t now_ms)
 {
@@ -180,7 +199,7 @@ static void tenant_metrics_forget_idle(struct tenant_metrics *t, int64_t now_ms)
             s->active_ms = now_ms;
         if (!s->tenant || now_ms - s->active_ms < IDLE_MS)
             continue;
-        memset(s, 0, sizeof *s);
+        tenant_slot_clear(s);
         for (size_t k = 0; k < array_count(t->folded); k++)
             atomic_store_explicit(&t->folded[k], 0, memory_order_relaxed);
         atomic_store_explicit(&t->full, false, memory_order_relaxed);
@@ -247,7 +266,7 @@ static int64_t tenant_metrics_folded(const struct tenant_metrics *t)
 
 void tenant_metrics_print(struct tenant_metrics *t, int64_t now_ms, const struct tenant_names *names, struct buf *out)
 {
-    pthread_mutex_lock(&t->lock);
+    tenant_metrics_lock(t);
     tenant_metrics_forget_idle(t, now_ms);
     buf_text(out, "# HELP belfry_tenant_tasks_total Attempts and tasks of a tenant that ended, by how\n"
                   "# TYPE belfry_tenant_tasks_total counter\n");
@@ -265,5 +284,5 @@ void tenant_metrics_print(struct tenant_metrics *t, int64_t now_ms, const struct
                "# HELP belfry_series_folded Tenants and queues without series of their own: _other has their sum\n"
                "# TYPE belfry_series_folded gauge\nbelfry_series_folded{kind=\"tenant\"} %" PRId64 "\n",
                tenant_metrics_folded(t));
-    pthread_mutex_unlock(&t->lock);
+    tenant_metrics_unlock(t);
 }

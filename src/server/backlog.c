@@ -29,6 +29,7 @@ struct backlog_counts {
     int64_t at_ns; /* steady; 0: nothing was counted */
     int64_t total, by_class[CLASS_HIGH + 1], other;
     int64_t folded; /* queues in `other` */
+    int64_t by_partition[PARTITIONS];
     struct queue_backlog queues[QUEUES_MAX];
     size_t n;
 };
@@ -147,6 +148,7 @@ static enum err backlog_count(struct backlog *b, struct backlog_counts *ret, str
         reader_backlog(b->reader, clock_wall_ms(b->setup.clock), &a, &rows, e))
         return e->code;
     backlog_merge(b, &rows, ret);
+    memcpy(ret->by_partition, rows.by_partition, sizeof ret->by_partition);
     ret->total += b->setup.waiting(b->setup.context);
     ret->at_ns = clock_steady_ns(b->setup.clock);
     return ERR_OK;
@@ -245,6 +247,7 @@ void backlog_print(struct backlog *b, struct buf *out)
         for (size_t i = 0; i < array_count(names); i++)
             buf_printf(out, "belfry_backlog{class=\"%s\"} %lld\n", names[i], (long long)c->by_class[i]);
         backlog_print_queues(c, out);
+        b->setup.print_due(b->setup.context, c->by_partition, out);
     }
     free(c);
 }

@@ -20,6 +20,8 @@ struct backlog_setup {
     int64_t (*waiting)(void *context);
     struct workload (*workload)(void *context); /* without time and backlog */
     double (*wanted_before)(void *context);     /* workers that the last other leader wanted; 0: not known */
+    /* Any thread: prints belfry_partition_due of the nodes. */
+    void (*print_due)(void *context, const int64_t by_partition[PARTITIONS], struct buf *out);
     void *context;
     struct metrics *metrics; /* gets belfry_workers_wanted and the backlog of tenants */
 };

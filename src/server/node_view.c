@@ -287,6 +287,44 @@ struct workload node_view_workload(struct node_view *v, const struct metrics *m)
     return all;
 }
 
+/* The nodes that have partitions, as this node knows them. Returns how many. */
+static size_t node_view_owners(struct node_view *v, struct uuid *ids, struct short_text *names)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&v->lock);
+    for (size_t i = 0; i < v->nodes->n; i++) {
+        const struct shown_node *node = &v->nodes->v[i];
+        bool own = uuid_eq(node->id, v->status.id);
+        if (!node->alive || !(own ? (int64_t)v->status.partitions : node->partitions))
+            continue;
+        ids[n] = node->id;
+        names[n++] = node->name;
+    }
+    pthread_mutex_unlock(&v->lock);
+    return n;
+}
+
+void node_view_print_due(struct node_view *v, const int64_t by_partition[PARTITIONS], struct buf *out)
+{
+    struct uuid *ids = xcalloc(NODES_SHOWN, sizeof *ids);
+    struct short_text *names = xcalloc(NODES_SHOWN, sizeof *names);
+    size_t n = node_view_owners(v, ids, names);
+    buf_text(out,
+             "# HELP belfry_partition_due Due tasks in the store that wait, in the partitions of a node; only on the "
+             "leader\n# TYPE belfry_partition_due gauge\n");
+    for (size_t i = 0; i < n; i++) {
+        struct partitions own = partitions_share(ids[i], ids, n);
+        int64_t due = 0;
+        for (int p = 0; p < PARTITIONS; p++)
+            due += partitions_have(&own, p) ? by_partition[p] : 0;
+        buf_text(out, "belfry_partition_due{node=\"");
+        metric_print_label(node_view_text(&names[i]), out);
+        buf_printf(out, "\"} %lld\n", (long long)due);
+    }
+    free(ids);
+    free(names);
+}
+
 double node_view_wanted_before(struct node_view *v)
 {
     pthread_mutex_lock(&v->lock);

@@ -22,6 +22,8 @@ int64_t node_view_waiting(struct node_view *v);
 struct workload node_view_workload(struct node_view *v, const struct metrics *m);
 double node_view_wanted_before(struct node_view *v); /* the workers that the last other leader wanted; 0: not known */
 void node_view_set_running(struct node_view *v, struct tenant_metrics *to); /* TENANT_RUNNING */
+/* Lines of /metrics: belfry_partition_due of each node with partitions. */
+void node_view_print_due(struct node_view *v, const int64_t by_partition[PARTITIONS], struct buf *out);
 /* Whether every node that lives can run workflows. A node of an older version cannot. */
 bool node_view_all_run_workflows(struct node_view *v);
 /* Lines of /metrics that are not in the metrics table: oldest wait of each priority class, clock, leader,

@@ -224,6 +224,12 @@ static struct workload server_workload(void *context)
     return node_view_workload(a->view, a->metrics);
 }
 
+static void server_print_due(void *context, const int64_t by_partition[PARTITIONS], struct buf *out)
+{
+    struct server *a = context;
+    node_view_print_due(a->view, by_partition, out);
+}
+
 static double server_wanted_before(void *context)
 {
     struct server *a = context;
@@ -239,6 +245,7 @@ static enum err server_start_backlog(struct server *a, struct error *e)
                                                 .waiting = server_waiting,
                                                 .workload = server_workload,
                                                 .wanted_before = server_wanted_before,
+                                                .print_due = server_print_due,
                                                 .metrics = a->metrics,
                                                 .context = a },
                        &a->backlog, e);

@@ -92,6 +92,11 @@ void plan_cancel(struct plan *p, struct str why);
 /* These return an error only if the store could not be read. */
 enum err plan_run(struct run_view *v, struct plan *p, struct error *e) must_use;
 enum err plan_step(struct run_view *v, struct plan *p, struct error *e) must_use;
+/* A run that begins again has failed and was not retried by a user, who begins to count anew. */
+static inline bool run_awaits_attempt(const struct task *t)
+{
+    return t->attempts > 0;
+}
 enum err plan_again(struct run_view *v, const struct run_progress *g, struct plan *p, struct error *e) must_use;
 /* The first opening of a run that copies what another one has done. */
 enum err plan_rerun(struct run_view *v, const struct json_doc *extra, struct plan *p, struct error *e) must_use;

@@ -66,7 +66,8 @@ enum err plan_again(struct run_view *v, const struct run_progress *g, struct pla
     }
     if (rc)
         return rc;
-    if (!g->begun && run_view_deadline(v, p->now_ms, e)) /* it counts from the new opening */
+    bool keeps_deadline = g->begun || run_awaits_attempt(p->task); /* else it counts from the new opening */
+    if (!keeps_deadline && run_view_deadline(v, p->now_ms, e))
         return e->code;
     struct open_completed done = { 0 };
     if (r.completes) {

@@ -105,7 +105,7 @@ static enum err run_find_inner(struct run_view *v, const struct run_progress *g,
         enum err rc = reader_run(v->c->reader, t->tenant, t->id, v->a, &inner, e);
         if (rc && rc != ERR_NOT_FOUND)
             return rc;
-        if (!rc && inner.stop == RUN_GOES_ON)
+        if (!rc && (inner.stop == RUN_GOES_ON || t->links & TASK_AGAIN))
             (*ret)[(*ret_count)++] = t->id;
     }
     return ERR_OK;
@@ -139,7 +139,8 @@ bool run_is_undone(const struct run_view *v, const struct flow_result *r, const 
         return false;
     if (r->state == TASK_CANCELLED)
         return v->row.stop == RUN_CANCELLED_AND_UNDONE;
-    return t->attempts + 1 >= t->retry.max_attempts || v->row.stop == RUN_AT_DEADLINE;
+    return t->attempts + 1 >= t->retry.max_attempts || v->row.stop == RUN_AT_DEADLINE ||
+           r->cause == FLOW_CAUSE_RESULT; /* it is not retried by itself */
 }
 
 /* Whether a run within this one, whose failure fails it, was compensated: that run cannot go on where it failed. */
@@ -232,25 +233,32 @@ static enum err run_judge(struct run_view *v, const struct run_progress *g, stru
     return ERR_OK;
 }
 
+static void plan_close_timer(struct run_view *v, struct plan *p)
+{
+    plan_stop(p, v->task.id, RUN_GOES_ON, S("its run is over"));
+    p->stop.has_range = true;
+    p->stop.from = p->stop.to = place_of_deadline();
+}
+
+/* The deadline is that of all attempts: it stays while the run waits for the next one. */
 static enum err plan_close(struct run_view *v, const struct run_progress *g, struct plan *p, struct error *e)
 {
-    struct flow_result r;
+    struct flow_result r = { 0 };
     struct str result;
     struct error no_result = { 0 };
     bool over = true;
     if (run_judge(v, g, &r, &result, &no_result, e))
         return e->code;
-    if (g->has_timer) { /* first: the deadline is none of the compensation's */
-        plan_stop(p, v->task.id, RUN_GOES_ON, S("its run is over"));
-        p->stop.has_range = true;
-        p->stop.from = p->stop.to = place_of_deadline();
-        return ERR_OK;
-    }
     bool has_attempts = r.state == TASK_FAILED && p->task->attempts + 1 < p->task->retry.max_attempts;
     bool undone_below = false;
     if (has_attempts && run_has_undone_below(v, g, &undone_below, e))
         return e->code;
     bool undoes = run_is_undone(v, &r, p->task) || (undone_below && v->dag->has_compensate);
+    bool attempts_left = has_attempts && !undoes && !g->has_undo && !undone_below && r.cause == FLOW_CAUSE_STEP;
+    if (g->has_timer && !attempts_left) { /* first: the deadline is none of the compensation's */
+        plan_close_timer(v, p);
+        return ERR_OK;
+    }
     if ((g->has_undo || undoes) && plan_undo(v, g, p, &over, e))
         return e->code;
     if (!over)
@@ -260,8 +268,8 @@ static enum err plan_close(struct run_view *v, const struct run_progress *g, str
         p->outcome.started_us = g->begun_ms * 1000;
         p->outcome.begun_again = true;
     }
-    if (has_attempts && (undoes || g->has_undo || undone_below))
-        p->outcome.failure = FAILURE_REFUSED; /* a further attempt could not go on: steps were undone */
+    if (has_attempts && !attempts_left)
+        p->outcome.failure = FAILURE_REFUSED; /* a further attempt could not go on: steps were undone, or it is late */
     if (r.state != TASK_COMPLETED)
         plan_add_undo(g, p);
     return ERR_OK;
@@ -300,13 +308,21 @@ static enum err run_begins_again(struct run_view *v, const struct plan *p, struc
     return ERR_OK;
 }
 
+/* A run that is about to begin again is stopped like one that runs if it has to undo what it did. Not OPENED: its row
+ * was replaced by the retry of the run around it, and no stop would be its own. */
+static bool run_is_stopped_to_undo(const struct run_view *v, const struct plan *p)
+{
+    int again = TASK_OPENED | TASK_AGAIN;
+    return v->outer->row.stop != RUN_CANCELLED && (p->task->links & again) == again;
+}
+
 /* The run around it was stopped, and this one was not, or is about to begin again. False: it goes on. */
 static bool plan_stopped_around(struct run_view *v, const struct run_progress *g, struct plan *p)
 {
     bool is_stopped = v->outer && v->outer->row.stop != RUN_GOES_ON && (v->row.stop == RUN_GOES_ON || g->again);
     if (!is_stopped || g->has_undo)
         return false;
-    if (g->waiting || (!g->again && (g->missing || g->open_count)))
+    if (g->waiting || (!g->again && (g->missing || g->open_count)) || (g->again && run_is_stopped_to_undo(v, p)))
         plan_stop(p, v->task.id, v->outer->row.stop, run_stop_reason_within(v->outer->row.stop));
     else if (g->open_count)
         plan_wait(v, g, p);
@@ -328,6 +344,10 @@ static enum err plan_next(struct run_view *v, struct plan *p, struct error *e)
         return ERR_OK;
     if (g.has_undo && !g.open_steps) /* what has begun goes on, also if its opening was cut off */
         return plan_close(v, &g, p, e);
+    if (g.again && !g.has_undo && run_awaits_attempt(p->task) && run_is_late(&v->row, p->now_ms)) {
+        plan_stop(p, v->task.id, RUN_AT_DEADLINE, run_stop_reason(RUN_AT_DEADLINE));
+        return ERR_OK;
+    }
     if (g.again && !g.has_undo)
         return plan_again(v, &g, p, e);
     if (g.missing && v->row.stop == RUN_GOES_ON)

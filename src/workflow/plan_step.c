@@ -66,18 +66,36 @@ static enum err map_count_items(struct step_view *x, const struct tasks *rows, s
     return ERR_OK;
 }
 
+/* Items that are runs and waited for their next attempt: they are stopped, and undo what they did. */
+static void plan_map_undo(const struct uuid *runs, size_t n, struct plan *p)
+{
+    p->kind = PLAN_STOP;
+    p->stop.run = runs[0];
+    p->stop.others = runs + 1;
+    p->stop.other_count = n - 1;
+    p->stop.stop = RUN_CANCELLED_AND_UNDONE;
+    p->stop.why = S(MAP_HAS_FAILED);
+}
+
 /* The rest of the items is stopped, and waited for. */
 static void plan_map_stop(struct step_view *x, const struct tasks *rows, struct plan *p)
 {
-    size_t n = 0;
+    size_t n = 0, run_count = 0;
     struct uuid *open = arena_array(&p->arena, struct uuid, rows->n + 1);
+    struct uuid *runs = arena_array(&p->arena, struct uuid, rows->n + 1);
     bool waits = false;
-    for (size_t i = 0; open && i < rows->n; i++) {
+    for (size_t i = 0; open && runs && i < rows->n; i++) {
         const struct task *t = &rows->v[i];
         if (place_item(t->place) < 0 || place_kind(t->place) != PLACE_KIND_STEP || task_is_final(t->state))
             continue;
         waits = waits || t->state != TASK_RUNNING;
         open[n++] = t->id;
+        if (t->links & TASK_OPEN && t->links & TASK_AGAIN)
+            runs[run_count++] = t->id;
+    }
+    if (!waits && run_count) {
+        plan_map_undo(runs, run_count, p);
+        return;
     }
     if (waits) {
         p->kind = PLAN_STOP;
@@ -268,8 +286,8 @@ static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
 
 /* ---- deadlines ---- */
 
-/* It may have been claimed a moment before it is due. If all steps are over by then, the run is about to end; if it is
- * being undone, it has ended, and the deadline is none of the compensation's. */
+/* It may have been claimed a moment before it is due. If all steps are over by then, the run is about to end, unless it
+ * waits for its next attempt; if it is being undone, it has ended, and the deadline is none of the compensation's. */
 static enum err plan_deadline(struct run_view *v, struct plan *p, struct error *e)
 {
     struct run_progress g = { 0 };
@@ -278,7 +296,8 @@ static enum err plan_deadline(struct run_view *v, struct plan *p, struct error *
     bool over = task_is_final(v->task.state) || v->row.stop != RUN_GOES_ON;
     if (!over && run_progress_read(v, &g, e))
         return e->code;
-    if (over || g.has_undo || (!g.open_count && !g.missing)) {
+    bool waits = v->task.links & TASK_AGAIN && run_awaits_attempt(&v->task);
+    if (over || g.has_undo || (!g.open_count && !g.missing && !waits)) {
         plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .started_us = p->now_ms * 1000 });
         return ERR_OK;
     }

@@ -144,8 +144,9 @@ def test_each_alert_fires_when_it_should_and_not_before(tmp_path):
 
 
 @needs_promtool
-def test_promtool_accepts_the_rules():
-    done = subprocess.run(["promtool", "check", "rules", RULES], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("arguments", [("rules", RULES), ("config", "--syntax-only", RULES.with_name("prometheus.yml"))])
+def test_promtool_accepts_the_rules_and_the_example(arguments):
+    done = subprocess.run(["promtool", "check", *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

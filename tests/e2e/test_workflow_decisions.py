@@ -240,6 +240,29 @@ def test_a_user_starts_a_step_of_a_paused_run(client, receiver):
     assert ended(client, made)["status"] == "COMPLETED" and len(receiver.to("/item")) == 1
 
 
+@pytest.mark.parametrize("how", ["replace", "edit", "target"])
+def test_a_signal_for_one_input_does_not_count_for_another(client, how):
+    definition = {"steps": [{"name": "w", "await": {"signal": "go"}}], "result": {"$ref": "/input/amount"}}
+    fields = {"definition": definition, "dedupe_key": "pay", "dedupe_window_seconds": 3600}
+    made = run(client, delay="1h", input={"amount": 10}, **fields)
+    sent = client.post(f"/v1/workflows/{made['id']}/signals/go", {"payload": {"ok": 10}})
+    assert sent.status == 200, sent
+    if how == "replace":
+        again = client.post("/v1/workflows", {**fields, "delay": "30m", "input": {"amount": 77}, "dedupe_action": "REPLACE"})
+        assert again.status == 200 and again.json["id"] == made["id"], again
+    else:
+        config = client.get(f"/v1/tasks/{made['id']}").json["target_config"]
+        changes = [{"target_type": "NOOP", "target_config": None}] if how == "target" else []
+        for change in changes + [{"target_type": "WORKFLOW", "target_config": {**config, "input": {"amount": 77}}}]:
+            patched = client.request("PATCH", f"/v1/tasks/{made['id']}", change)
+            assert patched.status == 200, patched
+    assert client.post(f"/v1/tasks/{made['id']}/run-now").status == 200
+    awaited = until(lambda: status(client, made["id"])["awaiting"])
+    assert awaited[0]["received"] == 0, awaited
+    assert client.post(f"/v1/workflows/{made['id']}/signals/go", {"payload": {"ok": 77}}).status == 200
+    assert ended(client, made["id"])["result"] == 77
+
+
 def test_a_failed_step_that_a_retry_completes_names_who_did_it(client, receiver):
     receiver.answer("/a", Reply(status=400))
     made = run(client, definition={"steps": [{"name": "a", "metadata": {"team": "x"}, **http(receiver, "/a")}]})

@@ -455,6 +455,36 @@ def test_a_dedupe_key_that_is_taken_is_told(ask, write, client):
     assert "deduplicated" not in later and "deduplicated" not in json.loads(ask("cancel", later["id"], "--json").out)
 
 
+def test_a_run_that_was_replaced_says_so(ask, write):
+    ask("apply", write("chain.yaml", CHAIN))
+    first = ask("run", "chain", "--dedupe-key", "today", "--in", "1h", "-q").out.strip()
+    again = done(ask("run", "chain", "--dedupe-key", "today", "--in", "30m", "--set", 'dedupe_action="REPLACE"'))
+    assert again.lines[1].startswith(f"Run {first} exists already") and "input were replaced" in again.lines[1], again
+    ask("cancel", first)
+
+
+def test_a_paused_run_that_is_cancelled_asks_for_no_resume(ask, plain, client):
+    made = client.post("/v1/workflows", {"definition": {"steps": [{"name": "a", "target_type": "WORKER", "queue": "jobs"}]}}).json["id"]
+    lease = until(lambda: client.post("/v1/leases", {"queue": "jobs", "max": 1, "wait_seconds": 5}).json["leases"])[0]
+    ask("pause", made)
+    for text in (ask("cancel", made).out, ask("show", made).out, plain("explain", made).out):
+        assert "resume" not in text and "stopped" in text, text
+    assert client.post(f"/v1/leases/{lease['id']}/fail", {"error": "no"}).status < 300
+    until(lambda: client.get(f"/v1/workflows/{made}").json["status"] == "CANCELLED")
+
+
+def test_a_step_that_was_rejected_in_a_pause_says_that_it_fails(ask, client):
+    definition = {"steps": [{"name": "w", "await": {"signal": "go", "approvals": 2}}]}
+    made = client.post("/v1/workflows", {"definition": definition}).json["id"]
+    until(lambda: client.get(f"/v1/workflows/{made}/status").json["awaiting"])
+    ask("pause", made)
+    ask("signal", made, "go", "--reject")
+    shown = ask("show", made).out
+    assert "fails after the resume" in shown and "goes on after" not in shown, shown
+    ask("resume", made)
+    until(lambda: client.get(f"/v1/workflows/{made}").json["status"] == "FAILED")
+
+
 # ---- one step ----
 
 

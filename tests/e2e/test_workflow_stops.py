@@ -75,6 +75,127 @@ def test_a_run_that_waits_for_its_next_attempt_is_cancelled(client, receiver):
     assert len(receiver.to("/a")) == 1
 
 
+def undone_between_attempts(client, receiver):
+    """A step that is a workflow: its next attempt is far, and its last one has done what can be undone."""
+    receiver.answer("/k2", Reply(status=400))
+    put(client, "inner", {"steps": [{"name": "k1", "compensate": http(receiver, "/undo"), **http(receiver, "/k1")},
+                                    {"name": "k2", "depends_on": ["k1"], **http(receiver, "/k2")}]})
+    return {"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"},
+            "retry": {"max_attempts": 2, "base_delay_ms": 60000, "backoff": "FIXED"}}
+
+
+@pytest.mark.parametrize("items", [0, 2], ids=["step", "map"])
+@pytest.mark.parametrize("stop", ["cancel", "paused", "deadline"])
+def test_a_workflow_between_its_attempts_undoes_what_it_did_when_it_is_stopped(client, receiver, stop, items):
+    sub = {**undone_between_attempts(client, receiver), **({"map": {"over": [1] * items}} if items else {})}
+    more = {"deadline_seconds": 2} if stop == "deadline" else {}
+    made = run(client, definition={"steps": [sub]}, **more)
+    rows = lambda: [s for s in steps(client, made["id"]).values() if not items or s["item"] is not None]
+    until(lambda: rows() and all(s["status"] == "SCHEDULED" and s["attempts"] == 1 for s in rows()))
+    if stop == "paused":
+        act(client, made["id"], "pause")
+    if stop != "deadline":
+        cancel(client, made["id"], {"compensate": True})
+    assert ended(client, made["id"])["status"] == ("FAILED" if stop == "deadline" else "CANCELLED")
+    assert (len(receiver.to("/k1")), len(receiver.to("/k2")), len(receiver.to("/undo"))) == (items or 1, items or 1, items or 1)
+
+
+def test_items_that_are_workflows_undo_what_they_did_when_their_map_fails(client, receiver):
+    sub = {**undone_between_attempts(client, receiver), "map": {"over": [1, 2]}}
+    made = run(client, definition={"steps": [sub]})["id"]
+    rows = lambda: [s for s in steps(client, made).values() if s["item"] is not None]
+    until(lambda: len(rows()) == 2 and all(s["status"] == "SCHEDULED" and s["attempts"] == 1 for s in rows()))
+    act(client, made, "steps/sub/run-now", {"item": 0})
+    assert ended(client, made)["status"] == "FAILED"
+    assert sorted(s["status"] for s in rows()) == ["CANCELLED", "FAILED"]
+    assert len(receiver.to("/undo")) == 2
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["waits", "paused"])
+def test_the_deadline_of_a_run_holds_for_all_its_attempts(client, receiver, paused):
+    receiver.answer("/a", Reply(status=400))
+    made = run(client, deadline_seconds=2, retry={"max_attempts": 3, "base_delay_ms": 60000, "backoff": "FIXED"}, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})
+    until(lambda: client.get(f"/v1/workflows/{made['id']}").json["attempts"] == 1)
+    deadline = client.get(f"/v1/workflows/{made['id']}").json["deadline_at"]
+    if paused:
+        act(client, made["id"], "pause")
+    done = ended(client, made["id"])
+    assert (done["status"], done["deadline_at"]) == ("FAILED", deadline) and "deadline" in done["last_error"], done
+    assert 0 <= instant_ms(done["completed_at"]) - instant_ms(deadline) < 1500
+    assert len(receiver.to("/a")) == 1
+
+
+def test_a_later_attempt_of_a_run_has_the_same_deadline(client, receiver):
+    receiver.answer("/a", Reply(status=400), Reply(takes_s=5))
+    made = run(client, deadline_seconds=2, retry={"max_attempts": 3, "base_delay_ms": 500, "backoff": "FIXED"}, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})
+    deadline = until(lambda: client.get(f"/v1/workflows/{made['id']}").json["deadline_at"])
+    done = ended(client, made["id"])
+    assert (done["status"], done["deadline_at"]) == ("FAILED", deadline) and "deadline" in done["last_error"], done
+    assert len(receiver.to("/a")) == 2
+
+
+def test_a_run_that_waits_for_its_next_attempt_is_started_by_a_retry(client, receiver):
+    receiver.answer("/a", Reply(status=400), Reply(status=400), Reply())
+    slow = {"max_attempts": 3, "base_delay_ms": 60000, "backoff": "FIXED"}
+    made = run(client, retry=slow, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})["id"]
+    until(lambda: client.get(f"/v1/workflows/{made}").json["attempts"] == 1)
+    assert f"/v1/workflows/{made}/retry" in act(client, made, "steps/a/force-complete", expect=409)["detail"]
+    run_at = client.get(f"/v1/workflows/{made}").json["run_at"]
+    act(client, made, "retry")
+    until(lambda: client.get(f"/v1/workflows/{made}").json["attempts"] == 2)
+    assert client.post(f"/v1/tasks/{made}/run-now").status == 200
+    done = ended(client, made)
+    assert (done["status"], done["attempts"], done["run_at"]) == ("COMPLETED", 3, run_at) and len(receiver.to("/a")) == 3
+
+
+def test_a_run_within_another_that_waits_for_its_next_attempt_names_what_starts_it(client, receiver):
+    made = run(client, definition={"steps": [undone_between_attempts(client, receiver)]})["id"]
+    sub = until(lambda: (s := steps(client, made).get(("sub", None, "STEP"))) and s["attempts"] == 1 and s)
+    assert f"/v1/workflows/{made}/steps/sub/run-now" in act(client, sub["id"], "retry", expect=409)["detail"]
+    assert f"/v1/workflows/{made}/steps/sub/run-now" in act(client, sub["id"], "steps/k2/force-complete", expect=409)["detail"]
+    act(client, made, "steps/sub/run-now")
+    assert ended(client, made)["status"] == "FAILED"
+
+
+def test_a_paused_run_that_ended_is_not_paused_after_a_retry(client, receiver):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})["id"]
+    until(lambda: status(client, made)["awaiting"])
+    act(client, made, "pause")
+    cancel(client, made)
+    assert ended(client, made)["status"] == "CANCELLED"
+    assert act(client, made, "retry")["paused"] is False
+    assert client.get(f"/v1/workflows/{made}").json["paused"] is False
+    cancel(client, made)
+
+
+def test_a_cancel_with_nothing_to_undo_is_answered_at_its_end(client):
+    definition = {"steps": [{"name": "w", "await": {"signal": "go"}, "compensate": {"target_type": "NOOP"}}]}
+    made = run(client, definition=definition)["id"]
+    until(lambda: status(client, made)["awaiting"])
+    answer = act(client, made, "cancel", {"compensate": True})
+    assert (answer["status"], answer["compensation"]) == ("CANCELLED", None), answer
+
+
+def test_a_step_that_is_open_runs_already_and_is_not_completed(client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    made = run(client, definition={"steps": [{"name": "m", "map": {"over": [1]}, **http(receiver, "/a")}]})["id"]
+    receiver.wait("/a")
+    for body in ({}, {"force": True}):
+        assert "runs already" in act(client, made, "steps/m/run-now", body, 409)["detail"]
+    assert "cancel the run" in act(client, made, "steps/m/force-complete", {}, 409)["detail"]
+    held.set()
+    assert ended(client, made)["status"] == "COMPLETED"
+
+
+def test_a_run_that_failed_and_was_undone_is_rerun(client, receiver):
+    receiver.answer("/fails", Reply(status=400))
+    made = run(client, definition={"steps": [{"name": "a", "target_type": "NOOP", "compensate": {"target_type": "NOOP"}},
+                                             {"name": "fails", "depends_on": ["a"], **http(receiver, "/fails")}]})["id"]
+    assert ended(client, made)["compensation"] == "COMPLETE"
+    assert "rerun it" in act(client, made, "resume", expect=409)["detail"]
+
+
 def test_a_run_is_attempted_as_often_as_it_was_told(client, receiver):
     receiver.answer("/b", Reply(status=400), Reply(status=400), Reply())
     made = run(client, retry={"max_attempts": 3, "base_delay_ms": 100}, definition={"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "b", "depends_on": ["a"], **http(receiver, "/b")}]})

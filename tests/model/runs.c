@@ -158,22 +158,25 @@ static struct picks memory_stop_range(const struct store_memory *s, const struct
     return p;
 }
 
-/* What the caller has to stop itself. False: no room. */
-static bool memory_stop_answer(const struct picks *steps, struct op_stop *op)
+static bool memory_stop_room(const struct picks *steps, struct op_stop *op)
 {
     op->ret_running = arena_array(&op->op.arena, struct fenced_id, STOP_RUNNING_MAX);
     op->ret_runs = arena_array(&op->op.arena, struct uuid, steps->n + 1);
     op->ret_running_count = op->ret_run_count = op->ret_changed = 0;
-    if (!op->ret_running || !op->ret_runs)
-        return false;
-    for (size_t i = 0; i < steps->n; i++) {
-        const struct task *t = steps->v[i];
+    return op->ret_running && op->ret_runs;
+}
+
+/* What the caller has to stop itself, when all is changed. */
+static void memory_stop_answer(struct store_memory *s, struct op_stop *op)
+{
+    cleanup_with(picks_release) struct picks steps = memory_stop_range(s, op);
+    for (size_t i = 0; i < steps.n; i++) {
+        const struct task *t = steps.v[i];
         if (t->links & TASK_OPEN && t->target == TARGET_WORKFLOW)
             op->ret_runs[op->ret_run_count++] = t->id;
         else if (t->state == TASK_RUNNING && op->ret_running_count < STOP_RUNNING_MAX)
             op->ret_running[op->ret_running_count++] = (struct fenced_id){ t->id, t->fence };
     }
-    return true;
 }
 
 static void memory_stop_steps(struct store_memory *s, const struct picks *steps, struct op_stop *op)
@@ -225,13 +228,14 @@ enum err memory_stop(struct store_memory *s, struct op *base)
     if (run && stop_check(op, r->paused, run->state, &base->error))
         return base->error.code;
     cleanup_with(picks_release) struct picks steps = memory_stop_range(s, op);
-    if (!memory_stop_answer(&steps, op))
+    if (!memory_stop_room(&steps, op))
         return memory_no_room(&base->error);
     op->ret_unblocked_lanes = 0;
     memory_run_stop(r, op, run ? run->links : 0);
     memory_stop_steps(s, &steps, op);
     if (op->change == RUN_CANCEL && !op->has_range && !op->ret_more)
         memory_stop_run(s, op);
+    memory_stop_answer(s, op);
     memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
 }

@@ -202,6 +202,8 @@ static void memory_settle_one(struct store_memory *s, struct settlement *given, 
     assert(uuid_eq(next.id, v->id) && next.tenant == t->tenant && next.state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
     given->ret_state = next.state;
+    if (v->replace && v->replace->links & TASK_NEW_INPUT)
+        memory_signals_drop(s, next.id, S(""));
     if (v->replace)
         dependency_tidy(&next, t->links);
     memory_arrivals_add(arrivals, &next);
@@ -399,6 +401,8 @@ static enum err memory_put(struct store_memory *s, struct op *base)
         memory_uncount_run(&s->table, &next, next.parent, next.state == TASK_EXPIRED);
     if (put_resumes_run(was->state, &next))
         memory_run_resume(s, next.id);
+    if (op->task->links & TASK_NEW_INPUT)
+        memory_signals_drop(s, next.id, S(""));
     memory_change_row(&s->table, &next, true, &keys);
     struct memory_arrivals arrivals = { .budget = ARRIVALS_MAX };
     memory_arrivals_add(&arrivals, &next);

@@ -80,6 +80,10 @@ static bool dedupe_replace(struct dedupe_holder *h, const struct task *wanted)
     if (t->target == wanted->target && t->timeout_ms == wanted->timeout_ms && str_eq(t->payload, wanted->payload) &&
         str_eq(t->target_config, wanted->target_config) && str_eq(t->extra, wanted->extra))
         return false;
+    bool does_other = t->target != wanted->target || !str_eq(t->payload, wanted->payload) ||
+                      !str_eq(t->target_config, wanted->target_config);
+    if (h->before && h->before->target == TARGET_WORKFLOW && does_other)
+        t->links |= TASK_NEW_INPUT;
     if (t->target != wanted->target) {
         t->retry = wanted->retry;
         t->links = (t->links & ~TASK_KEEPS_OUTPUT) | (wanted->links & TASK_KEEPS_OUTPUT);

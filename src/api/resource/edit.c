@@ -510,6 +510,8 @@ static bool edit_is_of_open_run(const struct request *q, const struct edit *edit
 {
     const struct task *t = &edit->current;
     bool begins = t->state == TASK_RUNNING && t->due_ms <= q->now_ms;
+    if (edit->has_action && edit->action == ACTION_RUN_NOW && task_awaits_attempt(t, q->now_ms))
+        return false; /* its steps have ended */
     return t->target == TARGET_WORKFLOW && edit->has_action && !task_is_final(t->state) &&
            (t->links & TASK_OPENED || begins);
 }

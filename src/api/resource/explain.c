@@ -10,7 +10,8 @@
 #include "api/workflow/waits.h"
 #include "base/rfc3339.h"
 
-#define PAUSED_RUN "it is paused: steps that run finish, and no other starts; resume it"
+#define STOPPED_RUN "it is being stopped, and no step starts; "
+#define PAUSED_RUN  "it is paused: steps that run finish, and no other starts; resume it"
 enum { HOLDERS_SHOWN = 10, NOTE_MAX = 1024 };
 
 /* ---- the answer ---- */
@@ -163,14 +164,19 @@ static enum handled explain_dependency(struct request *q, struct reader *r, cons
     return explain_respond(q, t, NULL, &x);
 }
 
-/* Whether it is a run that a user has paused. */
-static enum err explain_run_is_paused(struct request *q, struct reader *r, const struct task *t, bool *ret,
-                                      struct error *e)
+/* Whether it is a run that a user has paused, or one that is being stopped. Of the latter, only what it undoes waits
+ * for the resume. */
+static enum err explain_run_stop(struct request *q, struct reader *r, const struct task *t, bool *ret_paused,
+                                 bool *ret_stops, struct error *e)
 {
-    struct run_row row;
+    struct run_row row = { 0 };
+    bool undoing = false;
     enum err rc = t->links & TASK_OPEN ? reader_run(r, t->tenant, t->id, &q->arena, &row, e) : ERR_NOT_FOUND;
-    *ret = rc == ERR_OK && row.paused;
-    return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    if ((rc && rc != ERR_NOT_FOUND) || (row.stop != RUN_GOES_ON && run_is_undoing(q, r, t, &undoing, e)))
+        return e->code;
+    *ret_stops = row.stop != RUN_GOES_ON && !undoing;
+    *ret_paused = row.paused && !*ret_stops;
+    return ERR_OK;
 }
 
 /* A run waits for its steps, a step for those before it, a map for its items. */
@@ -178,20 +184,23 @@ static enum handled explain_workflow(struct request *q, struct reader *r, const 
 {
     struct error e = { 0 };
     struct explanation x = { .position = -1 };
-    bool paused;
+    bool paused, stops;
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, NOTE_MAX);
-    if (explain_run_is_paused(q, r, t, &paused, &e) || run_write_waits(q, r, t, &text, &e))
+    if (explain_run_stop(q, r, t, &paused, &stops, &e) || run_write_waits(q, r, t, &text, &e))
         return request_fail(q, &e);
     if (paused)
         explain_add(&x, EXPLAIN_PAUSED, 0, PAUSED_RUN);
-    explain_add(&x, EXPLAIN_DEPENDENCY, 0, "it waits for %s", buf_cstr(&text));
+    explain_add(&x, EXPLAIN_DEPENDENCY, 0, "%sit waits for %s", stops ? STOPPED_RUN : "", buf_cstr(&text));
     struct task waits = *t;
     waits.expires_after_ms = 0; /* counted from its release */
     explain_held_by_people(&waits, paused ? "a person must resume it" : "nobody knows when they end", &x);
     if (t->links & TASK_OPENED) /* it has started */
         explain_state(&x, paused ? EXPLAIN_PAUSED : EXPLAIN_DEPENDENCY, "%sit waits for %s",
-                      paused ? PAUSED_RUN ". Then " : "", buf_cstr(&text));
+                      paused  ? PAUSED_RUN ". Then "
+                      : stops ? STOPPED_RUN
+                              : "",
+                      buf_cstr(&text));
     return explain_respond(q, t, NULL, &x);
 }
 

@@ -502,6 +502,10 @@ enum err task_patch_json(const struct task *current, const struct json_doc *body
     struct task_maker m = { .c = c, .current = current, .a = a, .e = &why };
     struct task t = *current;
     enum err rc = task_make_patch(&m, body, &t);
+    bool does_other = t.target != current->target || !str_eq(t.target_config, current->target_config) ||
+                      !str_eq(t.payload, current->payload);
+    if (current->target == TARGET_WORKFLOW && does_other)
+        t.links |= TASK_NEW_INPUT;
     if (rc == ERR_OK && !task_copy(a, &t, ret))
         rc = error_no_room(&why);
     if (rc == ERR_OK)

@@ -164,10 +164,14 @@ static enum err holds_read_signal(struct run_holds *c, const struct task *t, str
         return e->code;
     if (!arena_str(&c->q->arena, a->signal, &h->name))
         return error_no_room(e);
+    size_t rejections = signal_rejections(&v);
+    if (rejections && v.n - rejections < (size_t)a->approvals)
+        return holds_set(c, h, e, EXPLAIN_SIGNAL, "rejected by signal '" STR_FMT "': fails after the resume",
+                         STR_ARG(a->signal));
     if (!looks || a->approvals == 1)
         return holds_set(c, h, e, EXPLAIN_SIGNAL, "waits for signal '" STR_FMT "'", STR_ARG(a->signal));
     return holds_set(c, h, e, EXPLAIN_SIGNAL, "waits for signal '" STR_FMT "', %zu of %lld received",
-                     STR_ARG(a->signal), v.n - signal_rejections(&v), (long long)a->approvals);
+                     STR_ARG(a->signal), v.n - rejections, (long long)a->approvals);
 }
 
 /* ---- runs and items below ---- */

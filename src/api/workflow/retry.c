@@ -106,9 +106,30 @@ static enum err retry_check_subruns(struct request *q, struct reader *r, struct 
     return ERR_OK;
 }
 
+enum err run_refuse_waiting(struct request *q, struct reader *r, const struct task *run, const char *what,
+                            struct error *e)
+{
+    char id[UUID_TEXT + 1];
+    struct str step;
+    bool is_step = !uuid_is_nil(run->run);
+    if (run_step_name(q, r, run, &step, e))
+        return e->code;
+    uuid_format(is_step ? run->run : run->id, id);
+    if (is_step && place_item(run->place) >= 0)
+        return error_set(e, ERR_CONFLICT,
+                         "%s; it waits for its next attempt: start item %lld of step '" STR_FMT "' of run %s now", what,
+                         (long long)place_item(run->place), STR_ARG(step), id);
+    return error_set(e, ERR_CONFLICT,
+                     "%s; it waits for its next attempt: to start that now, use POST /v1/workflows/%s/%s" STR_FMT "%s",
+                     what, id, is_step ? "steps/" : "", STR_ARG(is_step ? step : S("")),
+                     is_step ? "/run-now" : "retry");
+}
+
 static enum err retry_refuse(struct request *q, struct reader *r, const struct workflow_run *run, struct error *e)
 {
     bool undoing;
+    if (task_awaits_attempt(&run->task, q->now_ms))
+        return run_refuse_waiting(q, r, &run->task, "a run that has not ended cannot be retried", e);
     if (run_is_undoing(q, r, &run->task, &undoing, e))
         return e->code;
     return error_set(e, ERR_CONFLICT, "the run is %s and cannot be retried; %s",
@@ -213,8 +234,11 @@ enum handled workflows_retry(struct request *q, struct reader *r)
     if (!request_check_no_query(q))
         return HANDLED_DONE;
     if (request_read_object(q, &doc, &e) || json_read(doc.root, fields, array_count(fields), b, &q->arena, &e) ||
-        run_read(q, r, &run, &e) || retry_check(q, r, &run, b, &e) || retry_make(q, &run, b, &e) ||
-        run_answer_brief(q, r, &b->next, 200, &e))
+        run_read(q, r, &run, &e))
+        return request_fail(q, &e);
+    if (task_awaits_attempt(&run.task, q->now_ms) && uuid_is_nil(run.task.run) && !b->steps.n)
+        return edit_act(q, r, ACTION_RUN_NOW, false); /* its next attempt is this retry */
+    if (retry_check(q, r, &run, b, &e) || retry_make(q, &run, b, &e) || run_answer_brief(q, r, &b->next, 200, &e))
         return request_fail(q, &e);
     q->write.put = (struct op_put){ .op = { .kind = OP_PUT },
                                     .task = &b->next,

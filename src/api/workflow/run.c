@@ -511,6 +511,14 @@ static void run_write_end(struct jw *w, const struct workflow_run *run, const st
     jw_object_end(w);
 }
 
+/* A run that is stopped goes on to its end, paused or not. Only what it undoes waits for the resume. */
+static bool run_is_held(const struct workflow_run *run, const struct run_tally *tally)
+{
+    if (!run->opened || !run->row.paused || task_is_final(run->task.state))
+        return run->task.state == TASK_PAUSED;
+    return run->row.stop == RUN_GOES_ON || (tally && tally->undo_total);
+}
+
 void run_write(struct jw *w, const struct request *q, const struct workflow_run *run, const struct dag *d,
                const struct run_tally *tally, struct str result)
 {
@@ -524,7 +532,7 @@ void run_write(struct jw *w, const struct request *q, const struct workflow_run 
     jw_kv_i64_or_null(w, "version", run->opened ? run->row.version : run->config.version);
     run_write_hash(w, run);
     jw_kv_cstr(w, "status", task_state_name(task_shown_state(t, q->now_ms)));
-    jw_kv_bool(w, "paused", t->state == TASK_PAUSED || (run->opened && run->row.paused && !task_is_final(t->state)));
+    jw_kv_bool(w, "paused", run_is_held(run, tally));
     run_write_raw(w, "input", run->config.input);
     run_write_raw(w, "result", result);
     jw_kv_str_or_null(w, "last_error", is_undone ? run_undo_cause(run, d, tally, cause) : t->last_error);
@@ -576,6 +584,7 @@ enum err run_answer_brief(struct request *q, struct reader *r, const struct task
     struct workflow_run run;
     if (run_read_of(q, r, t, &run, e))
         return e->code;
+    run.row.paused = run.row.paused && !(t->links & TASK_AGAIN); /* a retry ends a pause */
     struct jw w = respond_json(&q->response, status);
     run_write(&w, q, &run, NULL, NULL, S(""));
     return ERR_OK;

@@ -137,3 +137,7 @@ enum handled run_answer(struct request *q, struct reader *r, const struct workfl
 /* The answer to a change of a run that is written before the change is stored: without its steps. */
 enum err run_answer_brief(struct request *q, struct reader *r, const struct task *t, int status,
                           struct error *e) must_use;
+
+/* Refuses a request on a run that waits for its next attempt, and names the request that starts that. */
+enum err run_refuse_waiting(struct request *q, struct reader *r, const struct task *run, const char *what,
+                            struct error *e);

@@ -207,8 +207,11 @@ static const char *steps_noun(const struct step_edit *s)
 
 /* The steps behind it were told how it ended, and may have run or been skipped since: nothing can take that back while
  * the run is open. */
-static enum err steps_refuse_ended(const struct step_edit *s, struct error *e)
+static enum err steps_refuse_ended(struct request *q, struct reader *r, const struct step_edit *s, struct error *e)
 {
+    if (task_awaits_attempt(&s->run.task, q->now_ms))
+        return run_refuse_waiting(q, r, &s->run.task, "the run has not ended, and its next attempt runs the step again",
+                                  e);
     bool completes = s->action == ACTION_FORCE_COMPLETE && s->item < 0;
     return error_set(
         e, ERR_CONFLICT,
@@ -217,15 +220,21 @@ static enum err steps_refuse_ended(const struct step_edit *s, struct error *e)
         completes ? "complete the step, which retries the run" : "retry the run ('belfry workflow retry')");
 }
 
-static enum err steps_plan(struct request *q, struct step_edit *s, struct error *e)
+static enum err steps_plan(struct request *q, struct reader *r, struct step_edit *s, struct error *e)
 {
     struct action_plan plan;
     bool skips = s->action == ACTION_CANCEL;
     enum action action = skips ? ACTION_FORCE_COMPLETE : s->action;
     if (task_is_final(s->current.state) && s->current.state != TASK_COMPLETED)
-        return steps_refuse_ended(s, e);
+        return steps_refuse_ended(q, r, s, e);
     if (s->action == ACTION_RUN_NOW && s->current.links & TASK_AWAITS)
         return error_set(e, ERR_CONFLICT, "the step awaits a signal already; send it, or complete or skip the step");
+    if (s->action == ACTION_RUN_NOW && s->current.links & TASK_OPEN)
+        return error_set(e, ERR_CONFLICT, "the %s runs already; wait for it to end", steps_noun(s));
+    if (s->action == ACTION_FORCE_COMPLETE && task_shown_state(&s->current, q->now_ms) == TASK_RUNNING)
+        return error_set(e, ERR_CONFLICT,
+                         "the %s is RUNNING and cannot be completed; wait for its end, or cancel the run",
+                         steps_noun(s));
     if (task_act(&s->current, action, s->force, NULL, request_new_id(q), q->now_ms, &plan, e))
         return skips && e->code == ERR_CONFLICT
                    ? error_set(e, ERR_CONFLICT,
@@ -429,7 +438,7 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     if (done)
         return HANDLED_DONE; /* the answer is that of the last one */
     task_undo_delay(&s->current, &s->claimed);
-    if ((over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
+    if ((over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, r, s, &e)))
         return request_fail(q, &e);
     struct run_holds holds = { .q = q, .r = r, .d = d->dag, .stop = s->run.row.stop };
     struct step_view view = { q, r, d->dag, false, &holds, steps_notice(q, s, d->dag) };

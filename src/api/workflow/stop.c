@@ -294,7 +294,7 @@ static enum handled stopping_check(struct request *q, struct reader *r)
     struct error e = { 0 };
     struct workflow_run run;
     size_t running = 0;
-    bool waiting = false;
+    bool waiting = false, undoing = false;
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (run_read(q, r, &run, &e))
         return request_fail(q, &e);
@@ -320,7 +320,9 @@ static enum handled stopping_check(struct request *q, struct reader *r)
         s->at = s->claimed_at = s->claimed_count = 0;
         return stopping_next(s);
     }
-    if (!running && s->compensate)
+    if (!running && s->compensate && run_is_undoing(q, r, &run.task, &undoing, &e))
+        return request_fail(q, &e);
+    if (undoing) /* else there is nothing to undo, and it ends soon, or a run within it undoes */
         return stopping_answer(q, r, &run, 200);
     s->timer.fire = stopping_on_timer;
     timers_add(q->server->timers, &s->timer, CHECK_MS);
@@ -401,6 +403,15 @@ static enum err stop_check_ended(const struct workflow_run *run, struct error *e
                                                : "run a workflow that undoes it");
 }
 
+/* A FAILED run is retried, not resumed, unless nothing of it can be retried. */
+static enum err stop_check_resume(struct request *q, struct reader *r, const struct workflow_run *run, struct error *e)
+{
+    struct error why = { 0 };
+    if (run->task.state != TASK_FAILED || !run_check_retry(q, r, &run->task, &why))
+        return ERR_OK;
+    return error_set(e, ERR_CONFLICT, "the run is FAILED and cannot be resumed; %s", why.text);
+}
+
 static const char *stop_action_name(enum action a)
 {
     return a == ACTION_CANCEL ? "cancel" : a == ACTION_PAUSE ? "pause" : "resume";
@@ -421,7 +432,7 @@ enum handled workflows_act(struct request *q, struct reader *r)
     if (request_read_object(q, &doc, &e) ||
         json_read(doc.root, fields, action == ACTION_CANCEL ? 1 : 0, &b, &q->arena, &e) || run_read(q, r, &run, &e))
         return request_fail(q, &e);
-    if (b.compensate && stop_check_ended(&run, &e))
+    if ((b.compensate && stop_check_ended(&run, &e)) || (action == ACTION_RESUME && stop_check_resume(q, r, &run, &e)))
         return request_fail(q, &e);
     bool open = run.opened && !task_is_final(run.task.state);
     if (open && action == ACTION_CANCEL && run.row.stop == RUN_GOES_ON && stop_check_undo(q, r, &run, &e))

@@ -225,7 +225,8 @@ static void action_set_fields(struct task *t, enum action action, int64_t now_ms
 {
     switch (action) {
     case ACTION_RUN_NOW:
-        t->scheduled_ms = now_ms;
+        if (!(t->links & TASK_AGAIN) || t->expires_after_ms) /* the next attempt of a run is for the same time */
+            t->scheduled_ms = now_ms;
         task_set_due(t, now_ms);
         break;
     case ACTION_RESUME:
@@ -246,7 +247,8 @@ enum err task_act(const struct task *t, enum action action, bool force, const st
 {
     (void)rule;
     assert((size_t)action < ACTIONS);
-    enum task_state state = task_shown_state(t, now_ms);
+    bool waits = action == ACTION_RUN_NOW && task_awaits_attempt(t, now_ms);
+    enum task_state state = waits ? TASK_SCHEDULED : task_shown_state(t, now_ms);
     if (t->deleted && action != ACTION_DELETE)
         return error_set(e, ERR_NOT_FOUND, "the task was deleted");
     const struct action_cell *cell = action_find_cell(t, action, state, force);

@@ -108,7 +108,8 @@ enum task_link {
     TASK_AGAIN = 1024,       /* a run that was opened: the next claim retries its steps */
     TASK_BEGUN = 2048,       /* the first page of its opening with `again` is stored, the last one is not */
     TASK_SIGNALLED = 4096,   /* an await: a signal came after its claim, so its plan may not know it */
-    TASK_LINKS = 8191,
+    TASK_NEW_INPUT = 8192,   /* of a change by a user, never stored: a run that has not opened does something else */
+    TASK_LINKS = 16383,
 };
 
 /* Of a run that was opened, when it is retried. */

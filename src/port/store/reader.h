@@ -3,6 +3,7 @@
  *
  * One reader belongs to one thread at a time. It sees every transaction that was committed before the call, except
  * where the caller allows a lag (may_lag). */
+#include "core/sharing/partition.h"
 #include "port/secrets.h"
 #include "port/store/audit.h"
 #include "port/store/breakers.h"
@@ -151,6 +152,7 @@ struct backlog_row {
 struct backlog_rows {
     struct backlog_row *v;
     size_t n;
+    int64_t by_partition[PARTITIONS]; /* of all lanes together; if the store is not shared, all are in the first */
 };
 
 /* What a tenant has, without deleted tasks. */

@@ -383,11 +383,24 @@ static void stop_resume(struct task *t, int64_t now_ms)
         task_put_off(t, now_ms, LATE_PAUSED);
 }
 
+/* A run within the run that waits for its next attempt, and has to undo what its last one did. */
+static bool stop_opens(const struct task *t, const struct op_stop *op)
+{
+    bool undoes = op->change == RUN_CLOSE || (op->change == RUN_CANCEL && op->stop != RUN_CANCELLED);
+    return undoes && t->links & TASK_AGAIN;
+}
+
 void stop_step(struct task *t, const struct op_stop *op)
 {
     assert(stop_states(op->change) >> t->state & 1);
     t->updated_ms = op->now_ms;
     t->waits_for = (struct str){ 0 };
+    if (stop_opens(t, op)) {
+        t->state = TASK_RUNNING;
+        t->links |= TASK_OPEN | TASK_WAITS;
+        task_set_due(t, op->now_ms);
+        return;
+    }
     switch (op->change) {
     case RUN_CANCEL:
     case RUN_CLOSE:

@@ -46,7 +46,9 @@
  *     accepted after the step was planned is in the next plan. A verdict that is not final clears the bit, and so does
  *     OP_AWAIT.
  * 11. A map has TASK_BROKEN from the moment on when more of its items are broken than its max_broken, also while it is
- *     being opened: its planner lets no item start any more. */
+ *     being opened: its planner lets no item start any more.
+ * 12. If OP_PUT or a replacement of OP_SETTLE has TASK_NEW_INPUT, the signals of the run are deleted: they were sent
+ *     for another input. */
 #include "core/flow/place.h"
 #include "port/store/claims.h"
 #include "port/store/dependencies.h"
@@ -233,7 +235,9 @@ struct op_signal {
  *  2. CANCEL: run_row.stop and stopped_by are set unless it is stopped already. Steps of the run that are SCHEDULED,
  *     BLOCKED or PAUSED become CANCELLED with last_error `why`; at most `max`, by place; their slots are free; their
  *     arrivals are recorded (dependencies.h 11), not applied: ret_unblocked_lanes is UINT64_MAX then (op_unblocked),
- *     and may be if nobody waits for these steps.
+ *     and may be if nobody waits for these steps. A run within the run that waits for its next attempt (TASK_AGAIN) has
+ *     to undo what it did, unless `stop` is RUN_CANCELLED: it becomes RUNNING with TASK_OPEN instead, and is one of
+ *     ret_runs.
  *     Compensations and the deadline stay as they are. If nothing is left to cancel (stop_wake): a run that has
  *     TASK_OPEN becomes SCHEDULED with due_ms now_ms, as by rule 2 of the store: who claims it decides how it ends. A
  *     run that was about to begin again (TASK_AGAIN) does not: its earlier stop is replaced by this one, TASK_AGAIN is
@@ -244,7 +248,7 @@ struct op_signal {
  *     and no timeout (due_ms 0), else SCHEDULED. If due_ms has passed, it is now_ms then, as by ACTION_RESUME. If the
  *     run is late (run_is_late), only compensations are resumed: steps stay PAUSED until the deadline cancels them.
  *  5. CLOSE: as CANCEL, but the run is not stopped, and its own row stays as it is: for what is left at its end, or of
- *     a map.
+ *     a map. The caller stops the runs that became RUNNING.
  *  6. With a range, only steps of the places from..to (inclusive) are changed and returned; the run's row stays.
  *  7. ret_more: more than max are left; call again. ret_running: steps that are RUNNING under a claim, at most
  *     STOP_RUNNING_MAX, by place: the caller recalls them. ret_runs: open control steps (TASK_OPEN) with

@@ -430,6 +430,9 @@ enum err pg_slots_lock_settled(struct store_postgres *s, struct op *const *ops, 
 /* Locks the slot keys that these tasks hold, in order, and reads their state, in one batch. */
 enum err pg_slots_prefetch(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e) must_use;
 
+/* Rule 12 of port/store/runs.h. */
+enum err pg_run_forget(struct store_postgres *s, const struct task *t, struct error *e) must_use;
+
 /* pg_replace_row, and releases the slots that the new row does not keep. Adds the keys of the slots to hand over to
  * `keys`. */
 enum err pg_change_task(struct store_postgres *s, const struct pg_guards *old, const struct task *t,

@@ -28,6 +28,7 @@ static const struct pg_statement withdraw_cancel = {
 };
 static const struct pg_statement resume_run = { "put_resume_run",
                                                 "UPDATE runs SET paused = false WHERE run_id = $1 AND paused" };
+static const struct pg_statement forget_signals = { "put_forget_signals", "DELETE FROM signals WHERE run_id = $1" };
 static const struct pg_statement slots_around = {
     "put_slots",
     "SELECT key FROM slots WHERE task_id = $1 "
@@ -206,6 +207,15 @@ static enum err pg_put_resume_run(struct store_postgres *s, enum task_state was,
     return pg_queue(&s->conn, &resume_run, &s->params, e);
 }
 
+enum err pg_run_forget(struct store_postgres *s, const struct task *t, struct error *e)
+{
+    if (!(t->links & TASK_NEW_INPUT))
+        return ERR_OK;
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, t->id);
+    return pg_queue(&s->conn, &forget_signals, &s->params, e);
+}
+
 /* The task is as it will be: its children are told if it is final. */
 static enum err pg_put_arrive(struct store_postgres *s, struct op_put *op, const struct task *next, struct error *e)
 {
@@ -241,7 +251,8 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
         return e->code;
     if (pg_change_task(s, &old, &next, &keys, e) || pg_put_insert_also(s, op, e))
         return e->code;
-    if (pg_put_resume_run(s, g.state, &next, e) || pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e))
+    if (pg_put_resume_run(s, g.state, &next, e) || pg_run_forget(s, op->task, e) ||
+        pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e))
         return e->code;
     return pg_put_arrive(s, op, &next, e);
 }

@@ -372,10 +372,10 @@ enum err reader_postgres_backlog(struct reader *base, int64_t now_ms, struct are
 {
     static const struct pg_statement counted = {
         "read_backlog",
-        "SELECT l.tenant_id, l.queue, l.priority, t.due FROM lanes AS l, LATERAL (SELECT count(*) AS due "
-        "FROM tasks AS t WHERE t.state = " SQL_SCHEDULED
-        " AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted) AS t "
-        "WHERE l.pool IN (0, 1, 5) AND t.due > 0"
+        "SELECT l.tenant_id, l.queue, l.priority, sum(t.due)::bigint, t.part FROM lanes AS l, LATERAL (SELECT t.part, "
+        "count(*) AS due FROM tasks AS t WHERE t.state = " SQL_SCHEDULED
+        " AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted GROUP BY t.part) AS t "
+        "WHERE l.pool IN (0, 1, 5) GROUP BY GROUPING SETS ((l.lane, l.tenant_id, l.queue, l.priority), (t.part))"
     };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);
@@ -383,14 +383,19 @@ enum err reader_postgres_backlog(struct reader *base, int64_t now_ms, struct are
     pg_add_i64(pg_reader_params(r), now_ms);
     if (pg_reader_run(r, true, &counted, &got, e))
         return e->code;
-    struct backlog_rows rows = { .v = arena_array(a, struct backlog_row, (size_t)got.rows), .n = (size_t)got.rows };
+    struct backlog_rows rows = { .v = arena_array(a, struct backlog_row, (size_t)got.rows) };
     for (int i = 0; i < got.rows; i++) {
         if (!rows.v)
             return reader_no_room(e);
-        rows.v[i] = (struct backlog_row){ .tenant = (int32_t)pg_i64(&got, i, 0),
-                                          .priority = (int)pg_i64(&got, i, 2),
-                                          .due = pg_i64(&got, i, 3) };
-        if (!arena_str(a, pg_text(&got, i, 1), &rows.v[i].queue))
+        if (!pg_is_null(&got, i, 4)) { /* of a partition; else of a lane */
+            rows.by_partition[pg_i64(&got, i, 4) % PARTITIONS] = pg_i64(&got, i, 3);
+            continue;
+        }
+        struct backlog_row *row = &rows.v[rows.n++];
+        *row = (struct backlog_row){ .tenant = (int32_t)pg_i64(&got, i, 0),
+                                     .priority = (int)pg_i64(&got, i, 2),
+                                     .due = pg_i64(&got, i, 3) };
+        if (!arena_str(a, pg_text(&got, i, 1), &row->queue))
             return reader_no_room(e);
     }
     *ret = rows;

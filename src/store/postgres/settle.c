@@ -281,6 +281,8 @@ static enum err pg_settle_write_replacement(struct store_postgres *s, const stru
     dependency_tidy(&next, left.links);
     next.claim = (struct uuid){ 0 };
     left.claim = (struct uuid){ 0 };
+    if (pg_run_forget(s, x->settlement->replace, e))
+        return e->code;
     return pg_change_task(s, &left, &next, &keys, e) ? e->code : pg_slots_hand_over(s, &keys, unblocked, e);
 }
 

@@ -544,6 +544,7 @@ enum err sqlite_definition_put(struct store_sqlite *s, const struct definition *
 enum err sqlite_output_keep(struct store_sqlite *s, const struct task *t, struct str output, struct error *e) must_use;
 enum err sqlite_output_delete(struct store_sqlite *s, const struct uuid *run, int64_t place, struct error *e) must_use;
 enum err sqlite_run_resume(struct store_sqlite *s, const struct uuid *run, struct error *e) must_use; /* rule 9 */
+enum err sqlite_run_forget(struct store_sqlite *s, const struct task *t, struct error *e) must_use;   /* rule 12 */
 
 bool sqlite_insert_alone(const struct op *op); /* true: an insert that needs no savepoint */
 

@@ -581,6 +581,7 @@ static enum err reader_sqlite_backlog(struct reader *base, int64_t now_ms, struc
             return reader_no_room(e);
         if (row.due)
             rows.v[rows.n++] = row;
+        rows.by_partition[0] += row.due;
     }
     *ret = rows;
     return ERR_OK;

@@ -301,6 +301,8 @@ static enum err sqlite_settle_write_replacement(struct store_sqlite *s, const st
     dependency_tidy(&next, g->links);
     next.claim = (struct uuid){ 0 };
     left.claim = (struct uuid){ 0 };
+    if (sqlite_run_forget(s, t, e))
+        return e->code;
     return sqlite_change_task(s, &left, &next, &keys, e) ? e->code : slots_hand_over(&s->slots, &keys, unblocked, e);
 }
 

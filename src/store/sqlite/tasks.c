@@ -479,7 +479,7 @@ enum err sqlite_put(struct store_sqlite *s, struct op *base)
     if (sqlite_change_task(s, &old, &next, &keys, e) ||
         (op->also && sqlite_insert_or_same(s, op->also, (struct uuid){ 0 }, &is_new, e)))
         return e->code;
-    if (put_resumes_run(g.state, &next) && sqlite_run_resume(s, &next.id, e))
+    if ((put_resumes_run(g.state, &next) && sqlite_run_resume(s, &next.id, e)) || sqlite_run_forget(s, op->task, e))
         return e->code;
     if (slots_hand_over(&s->slots, &keys, &op->ret_unblocked_lanes, e))
         return e->code;

@@ -591,6 +591,63 @@ static void a_run_that_is_stopped_does_not_begin_again(void **state) /* OP_STOP 
     assert_state(w, run.id, TASK_RUNNING);
 }
 
+static void a_run_within_that_waits_for_its_next_attempt_is_open_to_undo(void **state) /* OP_STOP 2, 5 */
+{
+    static const enum run_stop stops[] = { RUN_CANCELLED, RUN_CANCELLED_AND_UNDONE, RUN_AT_DEADLINE, RUN_GOES_ON };
+    struct world *w = *state;
+    for (size_t i = 0; i < array_count(stops); i++) {
+        struct open_row rows[STEPS];
+        struct task run = open_run(w, rows), sub = claim_step(w, rows[0].task.id);
+        struct run_row begin;
+        struct op_open inner = open_of(&sub, &begin, NULL, 0);
+        inner.root = begin.root = run.id;
+        apply(w, &inner.op);
+        end_step(w, sub.id, TASK_SCHEDULED, S("no"));
+        struct op_stop stop = stop_of(&run, stops[i] == RUN_GOES_ON ? RUN_CLOSE : RUN_CANCEL);
+        stop.stop = stops[i];
+        apply(w, &stop.op);
+        struct task t = get(w, sub.id);
+        bool undoes = stops[i] != RUN_CANCELLED;
+        assert_int_equal(t.state, undoes ? TASK_RUNNING : TASK_CANCELLED);
+        assert_true(!undoes || (t.links & TASK_OPEN && t.links & TASK_AGAIN && uuid_is_nil(t.claim)));
+        assert_true(stop.ret_run_count == undoes && (!undoes || uuid_eq(stop.ret_runs[0], sub.id)));
+    }
+}
+
+static void signals_for_another_input_are_forgotten(void **state) /* rule 12 */
+{
+    struct world *w = *state;
+    struct task run = some_task(w);
+    run.target = TARGET_WORKFLOW;
+    insert(w, &run, 1);
+    struct signal_row s = signal_by(&run, "ann"), other = s;
+    other.payload = S("[1]");
+    struct op_signal first = signal_of(&s, NULL, 0), differs = signal_of(&other, NULL, 0), later = differs;
+    apply(w, &first.op);
+    struct task next = run;
+    next.version++;
+    struct op_put edited = put_of(&run, &next);
+    apply(w, &edited.op); /* nothing that it does has changed */
+    assert_int_equal(world_apply(w, &differs.op), ERR_CONFLICT);
+    struct task input = next;
+    input.version++;
+    input.links |= TASK_NEW_INPUT;
+    struct op_put put = put_of(&next, &input);
+    apply(w, &put.op);
+    apply(w, &later.op);
+    assert_false(get(w, run.id).links & TASK_NEW_INPUT);
+    struct task claimed = claim_step(w, run.id), back = claimed;
+    back.state = TASK_SCHEDULED;
+    back.claim = (struct uuid){ 0 };
+    back.links |= TASK_NEW_INPUT;
+    struct settlement v = settlement_of(&claimed, TASK_SCHEDULED);
+    v.replace = &back;
+    assert_true(settle_with(w, &v));
+    struct op_signal last = signal_of(&s, NULL, 0);
+    apply(w, &last.op);
+    assert_false(last.ret_repeated || get(w, run.id).links & TASK_NEW_INPUT);
+}
+
 static const struct CMUnitTest tests[] = {
     store_test(a_step_awaits_a_signal),
     store_test(a_signal_sent_early_is_not_lost),
@@ -615,5 +672,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_step_that_would_wait_again_is_cancelled_with_its_run),
     store_test(a_cancel_leaves_compensations_and_the_deadline_alone),
     store_test(a_run_that_is_stopped_does_not_begin_again),
+    store_test(a_run_within_that_waits_for_its_next_attempt_is_open_to_undo),
+    store_test(signals_for_another_input_are_forgotten),
 };
 const struct test_list run_change_tests = { tests, array_count(tests) };

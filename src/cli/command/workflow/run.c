@@ -74,7 +74,19 @@ static enum exit_code run_write_body(struct verb_work *w, struct buf *body)
     return task_sets_apply(w->o, NULL, body, &e) ? cli_fail(w->cli, "workflow", &e, EXIT_USAGE) : EXIT_DONE;
 }
 
-static void run_print(struct verb_work *w, const struct client_answer *a)
+/* What became of the run that has the dedupe key. */
+static const char *run_dedupe_text(struct str body)
+{
+    struct error ignored;
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct str action = json_parse(body, &doc, &ignored) ? S("") : json_text_at(doc.root, "dedupe_action");
+    if (str_eq(action, S("REPLACE")))
+        return "no other was started; its definition and input were replaced, and it was moved to the new time";
+    return str_eq(action, S("RESCHEDULE")) ? "no other was started; it was moved to the new time"
+                                           : "no other was started";
+}
+
+static void run_print(struct verb_work *w, struct str body, const struct client_answer *a)
 {
     cleanup_with(buf_release) struct buf out;
     char id[CELL_TEXT], status[CELL_TEXT];
@@ -88,7 +100,7 @@ static void run_print(struct verb_work *w, const struct client_answer *a)
     if (!w->json && !option_get(w->o, "quiet")->number && json_is_true(json_at(run, "deduplicated"))) {
         buf_printf(&out, "Run %s exists already (dedupe key '", id);
         table_plain_text(option_get(w->o, "dedupe-key")->text, SIZE_MAX, &out); /* empty: given by --set */
-        buf_text(&out, "'): no other was started\n");
+        buf_printf(&out, "'): %s\n", run_dedupe_text(body));
     }
     if (!w->json && !option_get(w->o, "quiet")->number && !option_get(w->o, "wait")->number)
         buf_printf(&out, "It is %s; 'belfry workflow show --watch %s%s' follows it\n",
@@ -173,7 +185,7 @@ enum exit_code workflow_run(struct verb_work *w)
     if (code == EXIT_DONE)
         code = client_call(w->client, &call, &a);
     if (code == EXIT_DONE && !(waits && w->json))
-        run_print(w, &a);
+        run_print(w, buf_str(&body), &a);
     if (code || !waits)
         return code;
     code = run_wait(w, &a);

@@ -384,7 +384,9 @@ static void run_view_write_awaiting(struct run_view *v, struct buf *out)
         buf_text(out, ": ");
         if (is_over && json_is_true(json_at(v->run.doc.root, "paused")))
             buf_text(out, "it takes no signals any more, and times out after the resume\n");
-        else if (received >= approvals || json_i64_at(item, "rejections", 0))
+        else if (received < approvals && json_i64_at(item, "rejections", 0))
+            buf_text(out, "it was rejected, and fails after the resume\n");
+        else if (received >= approvals)
             buf_printf(out, "it is decided, and goes on after the resume\n");
         else
             buf_printf(out, "'belfry workflow signal %s %s%s'\n", v->id, signal, v->w->cli->where);

@@ -196,7 +196,9 @@ static const char *workflow_left_text(const json_t *run)
     for (size_t i = 0; i < array_count(open); i++)
         n += json_i64_at(run, open[i], 0);
     return n ? "Its steps are being stopped\n"
-             : "Its steps have ended, and those that are COMPLETED are being undone\n";
+           : json_text_at(run, "compensation").n
+               ? "Its steps have ended, and those that are COMPLETED are being undone\n"
+               : "Its steps have ended\n";
 }
 
 /* "ID is RUNNING, paused", and the command that comes next. */

@@ -162,6 +162,11 @@ enum err sqlite_run_resume(struct store_sqlite *s, const struct uuid *run, struc
     return sqlite_runs_delete(s, ST_RUN_RESUME, run, 0, e);
 }
 
+enum err sqlite_run_forget(struct store_sqlite *s, const struct task *t, struct error *e)
+{
+    return t->links & TASK_NEW_INPUT ? sqlite_runs_delete(s, ST_PURGE_SIGNALS, &t->id, 0, e) : ERR_OK;
+}
+
 /* The first page: from now on the join of the task is that of its children. */
 static enum err sqlite_open_begin(struct opening *o, struct error *e)
 {
