@@ -10,10 +10,12 @@
 #include <stdlib.h>
 
 #include "base/json/jsonw.h"
+#include "base/tenant_metrics.h"
 
-enum metric_type { COUNTER, GAUGE, HISTOGRAM };
+/* SECONDS: a counter of microseconds. OPTIONAL: a gauge that is printed while it is set. */
+enum metric_type { COUNTER, GAUGE, HISTOGRAM, SECONDS, OPTIONAL };
 
-static const char *const type_names[] = { "counter", "gauge", "histogram" };
+static const char *const type_names[] = { "counter", "gauge", "histogram", "counter", "gauge" };
 
 static const struct metric_row {
     enum metric_type type;
@@ -35,6 +37,14 @@ static const struct metric_labelled_row {
 #undef X
 };
 
+static const struct metric_pair_row {
+    const char *name, *row, *column, *help;
+} pair_rows[METRIC_PAIR_COUNT] = {
+#define X(id, name, row, column, help) [METRIC_##id] = { name, row, column, help },
+    METRIC_PAIR_MAP(X)
+#undef X
+};
+
 /* Inclusive upper bounds of the buckets. The last bucket is unbounded. */
 static const struct metric_bound {
     int64_t us;
@@ -50,6 +60,7 @@ static const struct metric_bound {
 struct metric_cell {
     atomic_int_least64_t sum;
     _Atomic double level;
+    atomic_bool is_set; /* if OPTIONAL */
     atomic_int_least64_t buckets[array_count(bounds)];
 };
 
@@ -58,20 +69,37 @@ struct metric_labelled_cell {
     atomic_int_least64_t sum;
 };
 
+/* The counters of one row of a metric with two labels. */
+struct metric_pair_cells {
+    _Atomic(const char *) row; /* NULL: it was never counted */
+    struct metric_labelled_cell columns[METRIC_COLUMNS_MAX];
+};
+
 struct metrics {
     struct metric_cell cells[METRIC_COUNT];
     struct metric_labelled_cell labelled[METRIC_LABELLED_COUNT][METRIC_LABELS_MAX];
+    struct metric_pair_cells pairs[METRIC_PAIR_COUNT][METRIC_ROWS_MAX];
+    struct tenant_metrics *tenants;
 };
 
 struct metrics *metrics_new(void)
 {
     struct metrics *m = xnew(*m);
+    m->tenants = tenant_metrics_new();
     return m;
 }
 
 void metrics_free(struct metrics *m)
 {
+    if (!m)
+        return;
+    tenant_metrics_free(m->tenants);
     free(m);
+}
+
+struct tenant_metrics *metrics_tenants(struct metrics *m)
+{
+    return m->tenants;
 }
 
 static void metric_cell_add(atomic_int_least64_t *to, int64_t n)
@@ -86,14 +114,21 @@ static int64_t metric_cell_get(const atomic_int_least64_t *from)
 
 void metric_add(struct metrics *m, enum metric id, int64_t n)
 {
-    assert(rows[id].type == COUNTER && n >= 0);
+    assert((rows[id].type == COUNTER || rows[id].type == SECONDS) && n >= 0);
     metric_cell_add(&m->cells[id].sum, n);
 }
 
 void metric_set(struct metrics *m, enum metric id, double value)
 {
-    assert(rows[id].type == GAUGE && isfinite(value));
+    assert((rows[id].type == GAUGE || rows[id].type == OPTIONAL) && isfinite(value));
     atomic_store_explicit(&m->cells[id].level, value, memory_order_relaxed);
+    atomic_store_explicit(&m->cells[id].is_set, true, memory_order_relaxed);
+}
+
+void metric_unset(struct metrics *m, enum metric id)
+{
+    assert(rows[id].type == OPTIONAL);
+    atomic_store_explicit(&m->cells[id].is_set, false, memory_order_relaxed);
 }
 
 void metric_observe_us(struct metrics *m, enum metric id, int64_t us)
@@ -109,8 +144,8 @@ void metric_observe_us(struct metrics *m, enum metric id, int64_t us)
 
 int64_t metric_count(const struct metrics *m, enum metric id)
 {
-    assert(rows[id].type != GAUGE);
-    if (rows[id].type == COUNTER)
+    assert(rows[id].type != GAUGE && rows[id].type != OPTIONAL);
+    if (rows[id].type != HISTOGRAM)
         return metric_cell_get(&m->cells[id].sum);
     int64_t count = 0;
     for (size_t i = 0; i < array_count(bounds); i++)
@@ -132,10 +167,33 @@ int64_t metric_count_labelled(const struct metrics *m, enum metric_labelled id, 
     return metric_cell_get(&m->labelled[id][value].sum);
 }
 
+void metric_add_pair(struct metrics *m, enum metric_pair id, size_t row, const char *row_name, size_t column,
+                     const char *column_name)
+{
+    assert(row < METRIC_ROWS_MAX && column < METRIC_COLUMNS_MAX);
+    struct metric_pair_cells *r = &m->pairs[id][row];
+    atomic_store_explicit(&r->row, row_name, memory_order_relaxed);
+    atomic_store_explicit(&r->columns[column].value, column_name, memory_order_relaxed);
+    metric_cell_add(&r->columns[column].sum, 1);
+}
+
 double metric_level(const struct metrics *m, enum metric id)
 {
-    assert(rows[id].type == GAUGE);
+    assert(rows[id].type == GAUGE || rows[id].type == OPTIONAL);
     return atomic_load_explicit(&m->cells[id].level, memory_order_relaxed);
+}
+
+void metric_print_label(struct str s, struct buf *out)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        buf_char(out, c < ' ' || c == '"' || c == '\\' || c > '~' ? '_' : (char)c);
+    }
+}
+
+static void metric_print_seconds(int64_t us, struct buf *out)
+{
+    buf_printf(out, "%" PRId64 ".%06" PRId64 "\n", us / 1000000, us % 1000000);
 }
 
 static void metric_print_histogram(const char *name, const struct metric_cell *c, struct buf *out)
@@ -145,8 +203,8 @@ static void metric_print_histogram(const char *name, const struct metric_cell *c
         count += metric_cell_get(&c->buckets[i]);
         buf_printf(out, "%s_bucket{le=\"%s\"} %" PRId64 "\n", name, bounds[i].seconds, count);
     }
-    int64_t us = metric_cell_get(&c->sum);
-    buf_printf(out, "%s_sum %" PRId64 ".%06" PRId64 "\n", name, us / 1000000, us % 1000000);
+    buf_printf(out, "%s_sum ", name);
+    metric_print_seconds(metric_cell_get(&c->sum), out);
     buf_printf(out, "%s_count %" PRId64 "\n", name, count);
 }
 
@@ -170,9 +228,24 @@ static void metrics_print_labelled(const struct metrics *m, size_t id, struct bu
             continue;
         buf_printf(out, "%s{%s=\"%s\"} ", r->name, r->label, value);
         if (r->unit == MICROSECONDS)
-            buf_printf(out, "%" PRId64 ".%06" PRId64 "\n", sum / 1000000, sum % 1000000);
+            metric_print_seconds(sum, out);
         else
             buf_printf(out, "%" PRId64 "\n", sum);
+    }
+}
+
+static void metrics_print_pairs(const struct metrics *m, size_t id, struct buf *out)
+{
+    const struct metric_pair_row *r = &pair_rows[id];
+    buf_printf(out, "# HELP %s %s\n# TYPE %s counter\n", r->name, r->help, r->name);
+    for (size_t i = 0; i < METRIC_ROWS_MAX * METRIC_COLUMNS_MAX; i++) {
+        const struct metric_pair_cells *row = &m->pairs[id][i / METRIC_COLUMNS_MAX];
+        const struct metric_labelled_cell *c = &row->columns[i % METRIC_COLUMNS_MAX];
+        const char *value = atomic_load_explicit(&c->value, memory_order_relaxed);
+        if (value)
+            buf_printf(out, "%s{%s=\"%s\",%s=\"%s\"} %" PRId64 "\n", r->name, r->row,
+                       atomic_load_explicit(&row->row, memory_order_relaxed), r->column, value,
+                       metric_cell_get(&c->sum));
     }
 }
 
@@ -180,12 +253,17 @@ static void metric_print(const struct metrics *m, enum metric id, struct buf *ou
 {
     const struct metric_row *r = &rows[id];
     const struct metric_cell *c = &m->cells[id];
+    if (r->type == OPTIONAL && !atomic_load_explicit(&c->is_set, memory_order_relaxed))
+        return;
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", r->name, r->help, r->name, type_names[r->type]);
     if (r->type == HISTOGRAM)
         metric_print_histogram(r->name, c, out);
-    else if (r->type == GAUGE)
+    else if (r->type == GAUGE || r->type == OPTIONAL)
         metric_print_gauge(r->name, metric_level(m, id), out);
-    else
+    else if (r->type == SECONDS) {
+        buf_printf(out, "%s ", r->name);
+        metric_print_seconds(metric_cell_get(&c->sum), out);
+    } else
         buf_printf(out, "%s %" PRId64 "\n", r->name, metric_cell_get(&c->sum));
 }
 
@@ -195,6 +273,8 @@ void metrics_print(const struct metrics *m, struct buf *out)
         metric_print(m, (enum metric)i, out);
     for (size_t i = 0; i < METRIC_LABELLED_COUNT; i++)
         metrics_print_labelled(m, i, out);
+    for (size_t i = 0; i < METRIC_PAIR_COUNT; i++)
+        metrics_print_pairs(m, i, out);
 }
 
 void metrics_print_some(const struct metrics *m, const enum metric *ids, size_t n, struct buf *out)

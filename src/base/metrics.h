@@ -21,16 +21,23 @@
     X(TASKS_WITHOUT_KEY, COUNTER, "belfry_tasks_without_key_total",                                                    \
       "Times a task was put back because this process lacks the key of its secrets")                                   \
     X(TASKS_RECOVERED, COUNTER, "belfry_tasks_recovered_total", "Claims released after the process holding them died") \
+    X(DEAD_LETTERS, COUNTER, "belfry_dead_letters_total", "Tasks that became dead letters")                            \
+    X(RUN_TIME, SECONDS, "belfry_run_seconds_total", "Time that attempts took that ended, in all")                     \
     X(RESULTS_STALE, COUNTER, "belfry_results_stale_total", "Results refused because their fence was old")             \
     X(PURGED, COUNTER, "belfry_forgotten_total", "Records purged after their retention period")                        \
     X(CLAIMS, COUNTER, "belfry_claims_total", "Claims made")                                                           \
+    X(CLAIM_FAILURES, COUNTER, "belfry_claim_failures_total", "Claims that the store did not answer")                  \
+    X(TASKS_CLAIMED, COUNTER, "belfry_tasks_claimed_total", "Tasks that were claimed or leased to a worker")           \
     X(CLAIM_CONFLICTS, COUNTER, "belfry_claim_conflicts_total",                                                        \
       "Due tasks that a claim skipped because another node was claiming them")                                         \
     X(EXECUTION_DELAY, HISTOGRAM, "belfry_execution_delay_seconds",                                                    \
       "From the awaited time to the start of an attempt")                                                              \
+    X(START_DELAY, HISTOGRAM, "belfry_start_delay_seconds",                                                            \
+      "From the due time to the start, of first attempts that nothing but Belfry delayed")                             \
     X(EXECUTION_TIME, HISTOGRAM, "belfry_execution_duration_seconds", "From the start of an attempt to its end")       \
     X(CLAIM_TIME, HISTOGRAM, "belfry_claim_duration_seconds", "Time from requesting due tasks to receiving them")      \
     X(STORE_TIME, HISTOGRAM, "belfry_store_commit_duration_seconds", "One transaction of the store")                   \
+    X(STORE_WAIT, HISTOGRAM, "belfry_store_wait_seconds", "Time that an operation waits for its transaction")          \
     X(HTTP_REQUESTS, COUNTER, "belfry_http_requests_total", "Requests to the API")                                     \
     X(HTTP_ERRORS, COUNTER, "belfry_http_errors_total", "Requests answered with a status of 500 or above")             \
     X(HTTP_CONNECTIONS, GAUGE, "belfry_http_connections", "Open connections to the API")                               \
@@ -43,18 +50,27 @@
     X(TASKS_ARMED, GAUGE, "belfry_tasks_armed", "Claimed tasks waiting for their due time")                            \
     X(TASKS_AHEAD, GAUGE, "belfry_tasks_ahead", "Tasks claimed ahead of their due time that have no slot yet")         \
     X(AHEAD_BYTES, GAUGE, "belfry_tasks_ahead_bytes", "Memory of the tasks that are claimed ahead")                    \
-    X(UTILIZATION, GAUGE, "belfry_worker_utilization", "Fraction of the worker slots in use, 0 to 1")
+    X(UTILIZATION, GAUGE, "belfry_worker_utilization", "Fraction of the worker slots in use, 0 to 1")                  \
+    X(WORKERS_WANTED, OPTIONAL, "belfry_workers_wanted", "Workers that the load needs; only on the leader")
 
 /* Counters with one label, X(id, unit, name, label, help). A value of the label is the index of a name. */
 #define METRIC_LABELLED_MAP(X)                                                                                         \
     X(HTTP_CLOSED, COUNT, "belfry_http_closed_total", "cause", "Connections that the API closed, by the reason")       \
     X(KEY_FAILURES, COUNT, "belfry_api_key_failures_total", "reason",                                                  \
       "Requests without a valid API key, by the reason")                                                               \
+    X(TASK_FAILURES, COUNT, "belfry_task_failures_total", "fault", "Attempts that failed or were lost, by the fault")  \
     X(LATE_EXECUTIONS, COUNT, "belfry_late_executions_total", "cause",                                                 \
       "Attempts that started at least 0.1 s after the awaited time, by what made them late")                           \
     X(LATE_TIME, MICROSECONDS, "belfry_late_seconds_total", "cause", "By how much, in all")
 
 enum { METRIC_LABELS_MAX = 16 };
+
+/* Counters with two labels, X(id, name, label of the row, label of the column, help). */
+#define METRIC_PAIR_MAP(X)                                                                                             \
+    X(HTTP_RESPONSES, "belfry_http_responses_total", "route", "code",                                                  \
+      "Answers of the API, by route and class of status")
+
+enum { METRIC_ROWS_MAX = 160, METRIC_COLUMNS_MAX = 6 };
 
 enum metric {
 #define X(id, type, name, help) METRIC_##id,
@@ -70,17 +86,32 @@ enum metric_labelled {
         METRIC_LABELLED_COUNT
 };
 
+enum metric_pair {
+#define X(id, name, row, column, help) METRIC_##id,
+    METRIC_PAIR_MAP(X)
+#undef X
+        METRIC_PAIR_COUNT
+};
+
 struct metrics;
+struct tenant_metrics;
 
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *m);
-void metric_add(struct metrics *m, enum metric id, int64_t n);         /* counters */
+void metric_add(struct metrics *m, enum metric id, int64_t n);         /* counters; of SECONDS: microseconds */
 void metric_set(struct metrics *m, enum metric id, double value);      /* gauges */
+void metric_unset(struct metrics *m, enum metric id);                  /* OPTIONAL gauges: not printed until set */
 void metric_observe_us(struct metrics *m, enum metric id, int64_t us); /* histograms; a negative value counts as 0 */
 int64_t metric_count(const struct metrics *m, enum metric id);         /* a counter's value, a histogram's count */
 /* names: of all values of the label, the same in every call; they outlive the metrics. */
 void metric_add_labelled(struct metrics *m, enum metric_labelled id, const char *const *names, size_t value, int64_t n);
 int64_t metric_count_labelled(const struct metrics *m, enum metric_labelled id, size_t value);
+/* The names of row and column are the same in every call, and outlive the metrics. */
+void metric_add_pair(struct metrics *m, enum metric_pair id, size_t row, const char *row_name, size_t column,
+                     const char *column_name);
+/* A text as the value of a label: quotes, backslashes and what is not printable become '_'. */
+void metric_print_label(struct str s, struct buf *out);
+struct tenant_metrics *metrics_tenants(struct metrics *m);    /* base/tenant_metrics.h */
 double metric_level(const struct metrics *m, enum metric id); /* a gauge's value */
 void metrics_print(const struct metrics *m, struct buf *out);
 /* Only these, and those with labels: for a process that does not feed the others. A 0 would be untrue. */

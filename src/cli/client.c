@@ -360,15 +360,21 @@ static const char *client_tls_remedy(struct client *c, CURLcode rc)
         return "it does not accept the certificate of --cert: none of its authorities (api.tls.client_ca) has signed it";
     if (strstr(c->why, "wrong version number"))
         return "it speaks plain HTTP: use http://";
-    if (rc == CURLE_SSL_CERTPROBLEM)
-        return "--cert and --cert-key must be a certificate and its key, in PEM form";
     if (rc != CURLE_PEER_FAILED_VERIFICATION)
         return NULL;
     if (verified == EXPIRED)
         return "its certificate has expired";
     if (verified >= UNKNOWN_FIRST && verified <= UNKNOWN_LAST)
         return "its certificate is signed by an authority that this machine does not know: --ca FILE";
-    return verified ? NULL : "its certificate is for other names: use one of them in --server";
+    return verified && !strstr(c->why, "subject name")
+               ? NULL
+               : "its certificate is for other names: use one of them in --server";
+}
+
+/* "No route" → "no route"; "SSL: …" stays. */
+static char client_lower_first(const char *text)
+{
+    return ascii_lower(text[0]) != text[0] && ascii_lower(text[1]) != text[1] ? text[0] : ascii_lower(text[0]);
 }
 
 static enum exit_code client_fail_unreachable(struct client *c, CURLcode rc)
@@ -383,7 +389,13 @@ static enum exit_code client_fail_unreachable(struct client *c, CURLcode rc)
     if (remedy)
         why = remedy;
     struct error e;
-    error_set(&e, ERR_UNAVAILABLE, "cannot reach %s (%c%s)%s", buf_cstr(&c->server), ascii_lower(why[0]), why + 1,
+    if (rc == CURLE_SSL_CERTPROBLEM) {
+        error_set(&e, ERR_INVALID,
+                  "--cert and --cert-key must be a certificate and its key, in PEM form; without "
+                  "--cert-key, the file of --cert must have both");
+        return cli_fail(c->cli, c->cli->command->name, &e, EXIT_USAGE);
+    }
+    error_set(&e, ERR_UNAVAILABLE, "cannot reach %s (%c%s)%s", buf_cstr(&c->server), client_lower_first(why), why + 1,
               by_system && !c->is_patient ? "; is 'belfry serve' running?" : "");
     c->unreachable = e;
     return c->is_patient ? EXIT_UNREACHABLE : cli_fail(c->cli, c->cli->command->name, &e, EXIT_UNREACHABLE);

@@ -73,7 +73,7 @@ struct candidates {
     struct buf ids;   /* each UUID_TEXT long */
     struct buf lines; /* one a line, for the error */
     size_t n;
-    bool has_more;
+    bool has_more, quiet;
 };
 
 static void candidates_init(struct candidates *c, const char *list)
@@ -133,6 +133,7 @@ static enum exit_code candidates_find(struct client *client, const char *filter,
                        .path = buf_cstr(&path),
                        .member = list->member,
                        .limit = CANDIDATES,
+                       .quiet = c->quiet,
                        .wanted = list == c->list ? NULL : candidates_is_run,
                        .row = candidates_on_task,
                        .context = c };
@@ -203,6 +204,23 @@ enum exit_code ids_resolve_word(struct client *client, struct str word, const ch
     return EXIT_DONE;
 }
 
+enum exit_code ids_find_word(struct client *client, struct str word, const char *list, struct ids *found)
+{
+    cleanup_with(candidates_release) struct candidates c;
+    struct uuid id;
+    candidates_init(&c, list);
+    c.quiet = true;
+    enum exit_code code = candidates_find_all(client, word, &c);
+    if (code == EXIT_UNREACHABLE)
+        return ids_resolve_word(client, word, list, found); /* which says so */
+    if (code || c.n == 0)
+        return EXIT_DONE;
+    if (c.n > 1 || !uuid_parse(buf_str(&c.ids), &id))
+        return candidates_refuse(client_cli(client), word, &c);
+    ids_add(found, id);
+    return EXIT_DONE;
+}
+
 enum exit_code ids_resolve(struct client *c, const struct options *o, const char *list, struct ids *ret)
 {
     struct ids found = { 0 };
@@ -255,10 +273,16 @@ enum exit_code ids_pick(struct client *c, const struct ids_source *from, struct 
         buf_add(ret, word);
         return EXIT_DONE;
     }
-    struct pages pages = {
-        .client = c, .path = from->path, .member = from->member, .limit = INT64_MAX, .row = pick_on_item, .context = &p
-    };
+    struct pages pages = { .client = c,
+                           .path = from->path,
+                           .member = from->member,
+                           .limit = INT64_MAX,
+                           .quiet = from->optional,
+                           .row = pick_on_item,
+                           .context = &p };
     enum exit_code code = pages_walk(&pages);
+    if (from->optional && (code == EXIT_REFUSED || p.n == 0))
+        return EXIT_DONE;
     if (code || p.n == 1)
         return code;
     quote_text(word, shown);

@@ -24,6 +24,9 @@ enum exit_code ids_resolve(struct client *c, const struct options *o, const char
 /* The same for one word, which is appended to found. */
 enum exit_code ids_resolve_word(struct client *c, struct str word, const char *list, struct ids *found) must_use;
 
+/* The same; but if it fits no task, or the key may not look tasks up, prints nothing and appends nothing. */
+enum exit_code ids_find_word(struct client *c, struct str word, const char *list, struct ids *found) must_use;
+
 /* A short list of other objects: jobs, breakers, keys. */
 struct ids_source {
     const char *path, *member; /* "/v1/breakers", "breakers" */
@@ -31,6 +34,7 @@ struct ids_source {
     const char *what;          /* "circuit breaker" */
     const char *list;          /* command that prints them: "breakers list" */
     const char *elsewhere;     /* where else it may be, for the error; NULL: nowhere */
+    bool optional; /* if none is found, or the key may not read the list, appends nothing, without an error */
 };
 
 /* Finds the object with this id, beginning of an id, or name; appends its id. A whole UUID is not looked up. */

@@ -158,10 +158,16 @@ void node_drain(struct node *n);
 void node_give_up(struct node *n);
 bool node_is_idle(const struct node *n);
 
+/* Of a fleet; else 0. */
+struct node_workers {
+    int64_t count, slots;
+};
+
 struct node_status {
     struct scheduler_status scheduler;
     struct uuid id;
     size_t running, queued, partitions;
+    struct node_workers workers;
     bool recovering, draining, leader;
     bool aside;       /* it does not schedule: other nodes do */
     bool fenced;      /* its heartbeats are not answered: nothing fires */
@@ -172,6 +178,8 @@ struct node_status node_status(const struct node *n);
 /* What due tasks lack because no worker has it, with the number of their lanes, in no order. */
 void node_each_missing(const struct node *n, void (*see)(void *context, const struct pool_shortage *s, size_t lanes),
                        void *context);
+/* Tenants with tasks that this node runs, or is about to, in no order. */
+void node_each_tenant(const struct node *n, void (*see)(void *context, int32_t tenant, size_t running), void *context);
 /* Every circuit breaker that is not simply closed, by tenant, then by host; in a fleet in no order. */
 void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),
                        void *context);

@@ -12,6 +12,9 @@ static void node_describe(void *context, struct jw *w)
     jw_kv_i64(w, "running", (int64_t)worker_running(n->worker));
     jw_kv_i64(w, "waiting", (int64_t)(s.ready + node_queued(n)));
     jw_kv_i64(w, "slots", (int64_t)n->setup.slots);
+    jw_kv_i64(w, "ended", metric_count(n->setup.metrics, METRIC_TASKS_EXECUTED));
+    jw_kv_i64(w, "ran_us", metric_count(n->setup.metrics, METRIC_RUN_TIME));
+    jw_kv_i64(w, "wanted_milli", (int64_t)(metric_level(n->setup.metrics, METRIC_WORKERS_WANTED) * 1000));
     jw_kv_i64(w, "lag_ms", oldest_ms == INT64_MAX ? 0 : max_of(n->now.wall_ms - oldest_ms, (int64_t)0));
     jw_kv_i64(w, "skew_us", membership_skew_us(n->membership));
     jw_kv_i64(w, "skew_error_us", membership_offset(n->membership).error_us);

@@ -46,6 +46,17 @@ void node_explain(struct node *n, const struct task *t, const struct explain_fac
     explain(&v, t, facts, now_ms, ret);
 }
 
+static struct node_workers node_workers(const struct node *n)
+{
+    const struct worker_groups *all = membership_workers(n->membership);
+    struct node_workers w = { 0 };
+    for (size_t i = 0; n->setup.fleet && i < all->n; i++) {
+        w.count += all->v[i].workers;
+        w.slots += all->v[i].slots;
+    }
+    return w;
+}
+
 struct node_status node_status(const struct node *n)
 {
     assert_owned(&n->owner);
@@ -56,6 +67,7 @@ struct node_status node_status(const struct node *n)
         .id = n->id,
         .running = worker_running(n->worker) + (n->fleet.worker ? worker_running(n->fleet.worker) : 0),
         .queued = node_queued(n),
+        .workers = node_workers(n),
         .recovering = !node_is_settled_in(n),
         .draining = n->draining,
         .leader = membership_is_leader(n->membership),
@@ -74,6 +86,12 @@ void node_each_missing(const struct node *n, void (*see)(void *context, const st
 {
     assert_owned(&n->owner);
     lanes_each_missing(scheduler_lanes(n->scheduler), see, context);
+}
+
+void node_each_tenant(const struct node *n, void (*see)(void *context, int32_t tenant, size_t running), void *context)
+{
+    assert_owned(&n->owner);
+    lanes_each_tenant(scheduler_lanes(n->scheduler), see, context);
 }
 
 void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),

@@ -357,6 +357,13 @@ static bool batcher_take_arrived(struct batcher *b, bool *ret_stopping)
     return !list_empty(&b->front) || !list_empty(&b->rest);
 }
 
+static void batcher_measure_waits(struct batcher *b)
+{
+    int64_t now_ns = clock_steady_ns(b->clock);
+    for (size_t i = 0; i < b->op_count; i++)
+        metric_observe_us(b->metrics, METRIC_STORE_WAIT, (now_ns - b->batch[i]->submitted_ns) / 1000);
+}
+
 static void *batcher_thread(void *context)
 {
     struct batcher *b = context;
@@ -364,6 +371,7 @@ static void *batcher_thread(void *context)
     while (batcher_take_arrived(b, &stopping)) {
         struct error e = { 0 };
         batch_gather(b, stopping);
+        batcher_measure_waits(b);
         if (b->op_count)
             batch_run(b, b->batch, b->op_count, &e);
     }
@@ -375,6 +383,7 @@ static void *batcher_thread(void *context)
 static void batcher_add(struct batcher *b, struct op *op)
 {
     assert(op->done);
+    op->submitted_ns = clock_steady_ns(b->clock);
     bool hurries = op_is_front(op);
     b->hurried = b->hurried || hurries;
     b->arrived_count++;

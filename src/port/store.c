@@ -509,6 +509,18 @@ enum err reader_sealed(struct reader *r, struct str key_id, bool *ret, struct er
     return r->ops->sealed(r, key_id, ret, e);
 }
 
+enum err reader_sealed_page(struct reader *r, struct str key_id, struct uuid after, size_t max, struct arena *a,
+                            struct sealed_page *ret, struct error *e)
+{
+    assert(max > 0 && max <= LIST_MAX && secrets_is_id(key_id));
+    return r->ops->sealed_page(r, key_id, after, max, a, ret, e);
+}
+
+enum err reader_key_prints(struct reader *r, struct key_prints *ret, struct error *e)
+{
+    return r->ops->key_prints(r, ret, e);
+}
+
 enum err reader_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
                       struct error *e)
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/tenant_metrics.h"
 #include "base/thread_owner.h"
 #include "platform/clock_system.h"
 
@@ -27,6 +28,8 @@ struct queue_backlog {
 struct backlog_counts {
     int64_t at_ns; /* steady; 0: nothing was counted */
     int64_t total, by_class[CLASS_HIGH + 1], other;
+    int64_t folded; /* queues in `other` */
+    int64_t by_partition[PARTITIONS];
     struct queue_backlog queues[QUEUES_MAX];
     size_t n;
 };
@@ -35,8 +38,10 @@ struct backlog {
     struct backlog_setup setup;
     struct reader *reader;
     pthread_t thread;
-    struct thread_owner owner; /* the thread: it uses the reader */
-    pthread_mutex_t lock;      /* guards everything below */
+    struct thread_owner owner; /* the thread: it uses the reader and the next */
+    struct workers_wanted wanted;
+    bool was_mine;
+    pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t wakeup;
     bool stopping;
     struct backlog_counts counts;
@@ -83,8 +88,10 @@ static void backlog_add_queue(struct backlog_counts *c, struct str tenant, struc
     } else if (c->queues[least].due < due) {
         c->other += c->queues[least].due;
         c->queues[least] = row;
+        c->folded++;
     } else {
         c->other += due;
+        c->folded++;
     }
 }
 
@@ -95,9 +102,19 @@ static int backlog_compare_rows(const void *x, const void *y)
     return order ? order : str_cmp(a->queue, b->queue);
 }
 
+static void backlog_add_tenant(struct tenant_figure *tenants, size_t *n, int32_t tenant, int64_t due)
+{
+    if (*n && tenants[*n - 1].tenant == tenant)
+        tenants[*n - 1].n += due;
+    else
+        tenants[(*n)++] = (struct tenant_figure){ .tenant = tenant, .n = due };
+}
+
 /* Rows of one queue, of several lanes, become one, so that the choice of the longest queues is right. */
 static void backlog_merge(struct backlog *b, struct backlog_rows *rows, struct backlog_counts *ret)
 {
+    struct tenant_figure *tenants = xcalloc(rows->n + 1, sizeof *tenants);
+    size_t tenant_count = 0;
     cleanup_with(arena_release) struct arena a;
     struct tenant_rules tenant;
     arena_init(&a, TENANT_ARENA);
@@ -114,8 +131,11 @@ static void backlog_merge(struct backlog *b, struct backlog_rows *rows, struct b
         if (open && due) {
             ret->total += due;
             backlog_add_queue(ret, tenant.name, rows->v[i].queue, due);
+            backlog_add_tenant(tenants, &tenant_count, rows->v[i].tenant, due);
         }
     }
+    tenant_metrics_set(metrics_tenants(b->setup.metrics), TENANT_BACKLOG, tenants, tenant_count);
+    free(tenants);
 }
 
 static enum err backlog_count(struct backlog *b, struct backlog_counts *ret, struct error *e)
@@ -128,9 +148,31 @@ static enum err backlog_count(struct backlog *b, struct backlog_counts *ret, str
         reader_backlog(b->reader, clock_wall_ms(b->setup.clock), &a, &rows, e))
         return e->code;
     backlog_merge(b, &rows, ret);
+    memcpy(ret->by_partition, rows.by_partition, sizeof ret->by_partition);
     ret->total += b->setup.waiting(b->setup.context);
     ret->at_ns = clock_steady_ns(b->setup.clock);
     return ERR_OK;
+}
+
+static void backlog_want_workers(struct backlog *b, const struct backlog_counts *counts)
+{
+    struct workload now = b->setup.workload(b->setup.context);
+    if (!b->was_mine)
+        workers_wanted_init(&b->wanted, b->setup.wanted_before(b->setup.context));
+    b->was_mine = true;
+    now.at_ns = counts->at_ns;
+    now.backlog = counts->total;
+    int64_t wanted = workers_wanted_add(&b->wanted, &now);
+    if (wanted >= 0)
+        metric_set(b->setup.metrics, METRIC_WORKERS_WANTED, (double)wanted);
+}
+
+/* This node is not the one that measures. */
+static void backlog_stop_showing(struct backlog *b)
+{
+    b->was_mine = false;
+    metric_unset(b->setup.metrics, METRIC_WORKERS_WANTED);
+    tenant_metrics_set(metrics_tenants(b->setup.metrics), TENANT_BACKLOG, NULL, 0);
 }
 
 /* Returns after how many milliseconds it is to count again. */
@@ -143,6 +185,10 @@ static int64_t backlog_measure(struct backlog *b)
     enum err rc = mine ? backlog_count(b, &counts, &e) : ERR_OK;
     if (rc)
         log_debug("backlog_not_counted", kv_err(&e));
+    else if (mine)
+        backlog_want_workers(b, &counts);
+    else
+        backlog_stop_showing(b);
     pthread_mutex_lock(&b->lock);
     if (!rc)
         b->counts = counts;
@@ -201,8 +247,17 @@ void backlog_print(struct backlog *b, struct buf *out)
         for (size_t i = 0; i < array_count(names); i++)
             buf_printf(out, "belfry_backlog{class=\"%s\"} %lld\n", names[i], (long long)c->by_class[i]);
         backlog_print_queues(c, out);
+        b->setup.print_due(b->setup.context, c->by_partition, out);
     }
     free(c);
+}
+
+int64_t backlog_folded(struct backlog *b)
+{
+    pthread_mutex_lock(&b->lock);
+    int64_t folded = b->counts.folded;
+    pthread_mutex_unlock(&b->lock);
+    return folded;
 }
 
 /* ---- construction and destruction ---- */

@@ -3,7 +3,9 @@
  *
  * One node measures for all: the leader, or the only one. It counts the due tasks in the store that a claim could take,
  * without those of paused queues and disabled tenants, and adds what nodes have claimed and not started. Counting may
- * take long, so it has a thread and a reader of its own; it counts every 5 s, or less often if that is slow. */
+ * take long, so it has a thread and a reader of its own; it counts every 5 s, or less often if that is slow.
+ * With each count it computes how many workers are wanted. */
+#include "core/sharing/workers_wanted.h"
 #include "node/catalog_cache.h"
 #include "port/clock.h"
 #include "port/store.h"
@@ -16,7 +18,12 @@ struct backlog_setup {
      * not started. */
     bool (*is_mine)(void *context);
     int64_t (*waiting)(void *context);
+    struct workload (*workload)(void *context); /* without time and backlog */
+    double (*wanted_before)(void *context);     /* workers that the last other leader wanted; 0: not known */
+    /* Any thread: prints belfry_partition_due of the nodes. */
+    void (*print_due)(void *context, const int64_t by_partition[PARTITIONS], struct buf *out);
     void *context;
+    struct metrics *metrics; /* gets belfry_workers_wanted and the backlog of tenants */
 };
 
 struct backlog;
@@ -26,3 +33,4 @@ void backlog_free(struct backlog *b); /* NULL is fine */
 
 /* Lines of /metrics; none if this node does not measure. Any thread; does not wait for the store. */
 void backlog_print(struct backlog *b, struct buf *out);
+int64_t backlog_folded(struct backlog *b); /* queues without a line of their own */

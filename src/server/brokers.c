@@ -28,6 +28,7 @@ static enum err brokers_read_one(struct str given, enum option_source source, st
     size_t equals = str_find(given, '=', 0);
     struct buf *text = &ret->texts[ret->n];
     struct message_broker *b = &ret->v[ret->n++];
+    *b = (struct message_broker){ .name = str_sub(given, 0, equals) };
     buf_init(text, URL_MAX);
     if (equals == given.n)
         return error_field(e, "--broker", "must be a name and a URL, such as orders=redis://127.0.0.1");
@@ -36,7 +37,6 @@ static enum err brokers_read_one(struct str given, enum option_source source, st
         return e->code;
     if (source == FROM_FLAG)
         secret_url_hide(given);
-    b->name = str_sub(given, 0, equals);
     b->url = buf_str(text);
     return message_broker_check(b, e) ? error_in(e, setting) : ERR_OK;
 }
@@ -77,12 +77,12 @@ enum err brokers_read(const struct options *o, struct brokers *ret, struct error
     const struct option_value *v = option_get(o, "broker");
     ret->n = 0;
     for (size_t i = 0; i < v->list_count; i++)
-        if (!brokers_is_rule(v->list[i]) && brokers_read_one(v->list[i], v->source, ret, e))
+        if (!brokers_is_rule(v->list[i]) && brokers_read_one(v->list[i], v->source, ret, e) && options_end_at(o, e))
             return e->code;
     for (size_t i = 0; i < ret->n; i++)
         ret->rule[i] = (struct broker_rule){ .name = ret->v[i].name, .kind = brokers_kind(ret->v[i].url) };
     for (size_t i = 0; i < v->list_count; i++)
-        if (brokers_is_rule(v->list[i]) && brokers_read_rule(v->list[i], v->source, ret, e))
+        if (brokers_is_rule(v->list[i]) && brokers_read_rule(v->list[i], v->source, ret, e) && options_end_at(o, e))
             return e->code;
     ret->rules = (struct broker_rules){ .v = ret->rule, .n = ret->n };
     return ERR_OK;

@@ -137,8 +137,9 @@ enum err fleet_urls_read(const struct options *o, struct fleet_urls *ret, struct
     buf_init(&ret->queue, URL_MAX);
     buf_init(&ret->events, URL_MAX);
     buf_init(&ret->lease, URL_MAX);
-    if (fleet_url_read(o, "queue", ASYNC_IO_QUEUE, &ret->queue, e) ||
-        fleet_url_read(o, "events", ASYNC_IO_PUBLISH, &ret->events, e))
+    if (fleet_url_read(o, "queue", ASYNC_IO_QUEUE, &ret->queue, e) && options_end_at(o, e))
+        return e->code;
+    if (fleet_url_read(o, "events", ASYNC_IO_PUBLISH, &ret->events, e) && options_end_at(o, e))
         return e->code;
     return fleet_has_option(o, "lease") ? fleet_url_read(o, "lease", ASYNC_IO_LEASE, &ret->lease, e) : ERR_OK;
 }

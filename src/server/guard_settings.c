@@ -22,7 +22,7 @@ enum err guard_settings_read(const struct options *o, struct guard_settings *ret
     while (rest.p && str_cut(&rest, ',', &word)) {
         if (ret->count == GUARD_ALLOWED_MAX)
             return error_field(e, "http.allow", "may have at most %d entries", GUARD_ALLOWED_MAX);
-        if (guard_settings_read_one(str_trim(word), &ret->allowed[ret->count++], e))
+        if (guard_settings_read_one(str_trim(word), &ret->allowed[ret->count++], e) && options_end_at(o, e))
             return e->code;
     }
     *ret_setup = (struct guard_setup){ .allowed = ret->allowed,

@@ -9,7 +9,14 @@
 #include "base/json/json.h"
 #include "core/target/target_url.h"
 
-enum { BREAKERS_SHOWN = 50, MISSING_SHOWN = 50, BREAKERS_MS = 500, NODES_SHOWN = 2 * NODES_DEAD_SHOWN, NODE_TEXT = 96 };
+enum {
+    BREAKERS_SHOWN = 50,
+    MISSING_SHOWN = 50,
+    RUNNING_SHOWN = 4096,
+    BREAKERS_MS = 500,
+    NODES_SHOWN = 2 * NODES_DEAD_SHOWN,
+    NODE_TEXT = 96,
+};
 
 /* A text, cut off if it is too long. */
 struct short_text {
@@ -22,6 +29,7 @@ struct shown_node {
     struct short_text name, version, state;
     bool alive, leader, runs_workflows;
     int64_t joined_ms, dead_ms, partitions, running, waiting, slots, lag_ms, skew_us, error_us;
+    int64_t ended, ran_us, wanted_milli; /* for workers_wanted.h */
 };
 
 struct shown_nodes {
@@ -49,12 +57,20 @@ struct shown_missing {
     size_t n;
 };
 
+/* Tenants with tasks that run here. */
+struct running_tenants {
+    struct tenant_figure v[RUNNING_SHOWN];
+    size_t n;
+};
+
 struct node_view {
-    pthread_mutex_t lock; /* guards the next four */
+    pthread_mutex_t lock; /* guards the next six */
     struct node_status status;
     struct shown_breakers breakers;
     struct shown_missing missing;
     struct shown_nodes *nodes;
+    struct running_tenants *running;
+    int64_t wanted_milli;     /* what the last other leader said */
     int64_t breakers_read_ms; /* this and the fields below belong to the loop thread */
     struct shown_breakers found;
     uint64_t generation; /* of the copied nodes */
@@ -64,6 +80,7 @@ struct node_view *node_view_new(void)
 {
     struct node_view *v = xnew(*v);
     v->nodes = xnew(*v->nodes);
+    v->running = xnew(*v->running);
     pthread_mutex_init(&v->lock, NULL);
     return v;
 }
@@ -74,6 +91,7 @@ void node_view_free(struct node_view *v)
         return;
     pthread_mutex_destroy(&v->lock);
     free(v->nodes);
+    free(v->running);
     free(v);
 }
 
@@ -97,6 +115,13 @@ static void node_view_on_missing(void *context, const struct pool_shortage *s, s
         return;
     memcpy(to->v[to->n].text, s->missing, sizeof s->missing);
     to->v[to->n++].lanes = lanes;
+}
+
+static void node_view_on_tenant(void *context, int32_t tenant, size_t running)
+{
+    struct running_tenants *to = context;
+    if (to->n < RUNNING_SHOWN)
+        to->v[to->n++] = (struct tenant_figure){ .tenant = tenant, .n = (int64_t)running };
 }
 
 /* ---- nodes ---- */
@@ -137,6 +162,9 @@ static void node_view_read_doc(struct str text, struct shown_node *n)
     n->running = json_i64_at(doc.root, "running", 0);
     n->waiting = json_i64_at(doc.root, "waiting", 0);
     n->slots = json_i64_at(doc.root, "slots", 0);
+    n->ended = json_i64_at(doc.root, "ended", 0);
+    n->ran_us = json_i64_at(doc.root, "ran_us", 0);
+    n->wanted_milli = json_i64_at(doc.root, "wanted_milli", 0);
     n->lag_ms = json_i64_at(doc.root, "lag_ms", 0);
     n->skew_us = json_i64_at(doc.root, "skew_us", 0);
     n->error_us = json_i64_at(doc.root, "skew_error_us", 0);
@@ -167,6 +195,9 @@ static void node_view_copy_nodes(struct node_view *v, const struct node *n)
     v->nodes->n = min_of(rows->n, (size_t)NODES_SHOWN);
     for (size_t i = 0; i < v->nodes->n; i++)
         node_view_copy_node(&rows->v[i], &v->nodes->v[i]);
+    for (size_t i = 0; i < v->nodes->n; i++)
+        if (v->nodes->v[i].leader && !uuid_eq(v->nodes->v[i].id, v->status.id))
+            v->wanted_milli = v->nodes->v[i].wanted_milli;
 }
 
 /* Replaces the figures of the last heartbeat of this node by its current ones. */
@@ -234,6 +265,81 @@ int64_t node_view_waiting(struct node_view *v)
     return waiting;
 }
 
+struct workload node_view_workload(struct node_view *v, const struct metrics *m)
+{
+    struct workload all = { .ended = metric_count(m, METRIC_TASKS_EXECUTED),
+                            .ran_us = metric_count(m, METRIC_RUN_TIME) };
+    int64_t nodes = 1, slots = (int64_t)metric_level(m, METRIC_WORKER_SLOTS);
+    pthread_mutex_lock(&v->lock);
+    for (size_t i = 0; i < v->nodes->n; i++) {
+        const struct shown_node *n = &v->nodes->v[i];
+        if (!n->alive || uuid_eq(n->id, v->status.id))
+            continue;
+        all.ended += n->ended;
+        all.ran_us += n->ran_us;
+        slots += n->slots;
+        nodes++;
+    }
+    struct node_workers fleet = v->status.workers;
+    pthread_mutex_unlock(&v->lock);
+    all.slots = fleet.count ? (double)fleet.slots / (double)fleet.count : (double)slots / (double)nodes;
+    all.slots = max_of(all.slots, 1.0);
+    return all;
+}
+
+/* The nodes that have partitions, as this node knows them. Returns how many. */
+static size_t node_view_owners(struct node_view *v, struct uuid *ids, struct short_text *names)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&v->lock);
+    for (size_t i = 0; i < v->nodes->n; i++) {
+        const struct shown_node *node = &v->nodes->v[i];
+        bool own = uuid_eq(node->id, v->status.id);
+        if (!node->alive || !(own ? (int64_t)v->status.partitions : node->partitions))
+            continue;
+        ids[n] = node->id;
+        names[n++] = node->name;
+    }
+    pthread_mutex_unlock(&v->lock);
+    return n;
+}
+
+void node_view_print_due(struct node_view *v, const int64_t by_partition[PARTITIONS], struct buf *out)
+{
+    struct uuid *ids = xcalloc(NODES_SHOWN, sizeof *ids);
+    struct short_text *names = xcalloc(NODES_SHOWN, sizeof *names);
+    size_t n = node_view_owners(v, ids, names);
+    buf_text(out,
+             "# HELP belfry_partition_due Due tasks in the store that wait, in the partitions of a node; only on the "
+             "leader\n# TYPE belfry_partition_due gauge\n");
+    for (size_t i = 0; i < n; i++) {
+        struct partitions own = partitions_share(ids[i], ids, n);
+        int64_t due = 0;
+        for (int p = 0; p < PARTITIONS; p++)
+            due += partitions_have(&own, p) ? by_partition[p] : 0;
+        buf_text(out, "belfry_partition_due{node=\"");
+        metric_print_label(node_view_text(&names[i]), out);
+        buf_printf(out, "\"} %lld\n", (long long)due);
+    }
+    free(ids);
+    free(names);
+}
+
+double node_view_wanted_before(struct node_view *v)
+{
+    pthread_mutex_lock(&v->lock);
+    int64_t milli = v->wanted_milli;
+    pthread_mutex_unlock(&v->lock);
+    return (double)milli / 1000;
+}
+
+void node_view_set_running(struct node_view *v, struct tenant_metrics *to)
+{
+    pthread_mutex_lock(&v->lock);
+    tenant_metrics_set(to, TENANT_RUNNING, v->running->v, v->running->n);
+    pthread_mutex_unlock(&v->lock);
+}
+
 void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w)
 {
     struct shown_nodes *all = xnew(*all);
@@ -272,6 +378,8 @@ void node_view_update(struct node_view *v, struct node *n, int64_t now_ms)
     if (look) {
         v->missing.n = 0;
         node_each_missing(n, node_view_on_missing, &v->missing);
+        v->running->n = 0;
+        node_each_tenant(n, node_view_on_tenant, v->running);
     }
     pthread_mutex_unlock(&v->lock);
 }
@@ -335,15 +443,6 @@ static void node_view_print_waits(const struct node_status *s, int64_t now_ms, s
     }
 }
 
-/* A valid host contains no quote, backslash or line break, but nothing has checked the host in a URL. */
-static void node_view_print_label(struct str s, struct buf *out)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        buf_char(out, c < ' ' || c == '"' || c == '\\' || c > '~' ? '_' : (char)c);
-    }
-}
-
 static void node_view_print_cluster(const struct node_status *s, struct buf *out)
 {
     buf_printf(out,
@@ -365,7 +464,7 @@ static void node_view_print_missing(struct node_view *v, struct buf *out)
     pthread_mutex_lock(&v->lock);
     for (size_t i = 0; i < v->missing.n; i++) {
         buf_text(out, "belfry_lanes_without_worker{missing=\"");
-        node_view_print_label(str_from(v->missing.v[i].text), out);
+        metric_print_label(str_from(v->missing.v[i].text), out);
         buf_printf(out, "\"} %zu\n", v->missing.v[i].lanes);
     }
     pthread_mutex_unlock(&v->lock);
@@ -385,7 +484,7 @@ void node_view_metrics(struct node_view *v, int64_t now_ms, struct buf *out)
     for (size_t i = 0; i < all.n; i++) {
         const struct shown_breaker *b = &all.v[i];
         buf_printf(out, "belfry_breaker_state{tenant=\"%d\",host=\"", (int)b->tenant);
-        node_view_print_label(node_view_breaker_host(b), out);
+        metric_print_label(node_view_breaker_host(b), out); /* nothing has checked the host in a URL */
         buf_printf(out, "\"} %d\n", (int)b->status.state);
     }
 }

@@ -1,5 +1,7 @@
 #pragma once
 /* server/node_view.h - a copy of the node's status for other threads. The loop thread updates it after each step. */
+#include "base/tenant_metrics.h"
+#include "core/sharing/workers_wanted.h"
 #include "node/node.h"
 
 struct node_view;
@@ -16,6 +18,12 @@ void node_view_breakers(struct node_view *v, struct jw *w); /* a JSON array of b
 void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w);
 /* Due tasks that nodes have claimed and not started: this node's as of now, the others' as of their heartbeats. */
 int64_t node_view_waiting(struct node_view *v);
+/* Of all nodes, without time and backlog; m: of this node. */
+struct workload node_view_workload(struct node_view *v, const struct metrics *m);
+double node_view_wanted_before(struct node_view *v); /* the workers that the last other leader wanted; 0: not known */
+void node_view_set_running(struct node_view *v, struct tenant_metrics *to); /* TENANT_RUNNING */
+/* Lines of /metrics: belfry_partition_due of each node with partitions. */
+void node_view_print_due(struct node_view *v, const int64_t by_partition[PARTITIONS], struct buf *out);
 /* Whether every node that lives can run workflows. A node of an older version cannot. */
 bool node_view_all_run_workflows(struct node_view *v);
 /* Lines of /metrics that are not in the metrics table: oldest wait of each priority class, clock, leader,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "core/task/settle_metrics.h"
 #include "core/time/offset.h"
 #include "events/memory/events_memory.h"
 #include "node/tenant_needs.h"
@@ -29,6 +30,7 @@ enum {
     POLL_MS = 10000, /* covers lost nudges: a write that was committed, but whose answer was lost, sends none */
     WRITE_MS = 5000, /* after the drain deadline, to write the last outcomes */
     LANES_ARENA = 16 << 20,
+    TENANT_ARENA = 64 << 10,
     CLOCK_SAMPLES = 3, /* the first one also connects, so it is slow */
 };
 
@@ -172,21 +174,39 @@ static void server_write_status(void *context, struct jw *w)
     jw_object_end(w);
     server_write_fleet_status(a, clock_wall_ms(a->setup.clock), w);
     server_write_tls_status(a, w);
+    server_write_secrets_status(a, w);
     jw_key(w, "nodes");
     node_view_nodes(a->view, clock_wall_ms(a->setup.clock), w);
+}
+
+static void server_write_tenant(void *context, int32_t tenant, struct buf *out)
+{
+    struct server *a = context;
+    cleanup_with(arena_release) struct arena arena;
+    struct tenant_rules rules;
+    arena_init(&arena, TENANT_ARENA);
+    if (catalog_cache_tenant(a->catalog, tenant, &arena, &rules))
+        metric_print_label(rules.name, out);
+    else
+        buf_printf(out, "_%d", (int)tenant); /* it was deleted */
 }
 
 static void server_write_metrics(void *context, struct buf *out)
 {
     struct server *a = context;
-    node_view_metrics(a->view, clock_wall_ms(a->setup.clock), out);
+    struct tenant_names names = { .name = server_write_tenant, .context = a };
+    int64_t now_ms = clock_wall_ms(a->setup.clock);
+    node_view_metrics(a->view, now_ms, out);
     backlog_print(a->backlog, out);
+    node_view_set_running(a->view, metrics_tenants(a->metrics));
+    tenant_metrics_print(metrics_tenants(a->metrics), now_ms, &names, out); /* its last metric goes on: */
+    buf_printf(out, "belfry_series_folded{kind=\"queue\"} %lld\n", (long long)backlog_folded(a->backlog));
     server_write_tls_metrics(a, out);
 }
 
 /* ---- the backlog of all nodes ---- */
 
-static bool server_counts_backlog(void *context)
+bool server_acts_for_all(void *context)
 {
     struct server *a = context;
     return !store_is_shared(a->store) || node_view_status(a->view).leader;
@@ -198,13 +218,35 @@ static int64_t server_waiting(void *context)
     return a->fleet.enabled ? (int64_t)metric_level(a->metrics, METRIC_QUEUE_WAITING) : node_view_waiting(a->view);
 }
 
+static struct workload server_workload(void *context)
+{
+    struct server *a = context;
+    return node_view_workload(a->view, a->metrics);
+}
+
+static void server_print_due(void *context, const int64_t by_partition[PARTITIONS], struct buf *out)
+{
+    struct server *a = context;
+    node_view_print_due(a->view, by_partition, out);
+}
+
+static double server_wanted_before(void *context)
+{
+    struct server *a = context;
+    return node_view_wanted_before(a->view);
+}
+
 static enum err server_start_backlog(struct server *a, struct error *e)
 {
     return backlog_new(&(struct backlog_setup){ .store = a->store,
                                                 .catalog = a->catalog,
                                                 .clock = a->setup.clock,
-                                                .is_mine = server_counts_backlog,
+                                                .is_mine = server_acts_for_all,
                                                 .waiting = server_waiting,
+                                                .workload = server_workload,
+                                                .wanted_before = server_wanted_before,
+                                                .print_due = server_print_due,
+                                                .metrics = a->metrics,
                                                 .context = a },
                        &a->backlog, e);
 }
@@ -452,6 +494,8 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
 {
     process_prepare();
     a->metrics = metrics_new();
+    settle_count_from_zero(a->metrics);
+    tenant_metrics_set_max(metrics_tenants(a->metrics), a->setup.metric_tenants);
     a->queue = queue_memory_new();
     a->events = events_memory_new();
     a->async_io = async_io_direct_new(
@@ -470,8 +514,9 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
     server_start_handles(a);
     a->stop_call = (struct call){ .fn = server_on_stop_call, .context = a };
     server_warn_identities(a);
-    return server_load_lanes(a, e) || server_start_backlog(a, e) || server_start_api(a, e) ||
-                   server_start_store_watch(a, e)
+    server_warn_secrets(a);
+    return server_load_lanes(a, e) || server_start_backlog(a, e) || server_start_reencryption(a, e) ||
+                   server_start_api(a, e) || server_start_store_watch(a, e)
                ? e->code
                : ERR_OK;
 }
@@ -512,6 +557,7 @@ void server_free(struct server *a)
     server_stop_store_watch(a);
     api_server_free(a->http);
     backlog_free(a->backlog);
+    server_stop_reencryption(a);
     if (a->loop)
         server_close_handles(a);
     server_close_tls(a);

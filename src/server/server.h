@@ -35,6 +35,7 @@ struct server_setup {
     const struct tls_settings *tls; /* of the API; borrowed. NULL: plain HTTP */
     size_t slots;                   /* how many attempts may run at once */
     int64_t visibility_ms;          /* 0: WORKER_VISIBILITY_MS */
+    size_t metric_tenants;          /* that have series of their own in /metrics */
     size_t ahead_bytes;             /* of tasks that are claimed ahead; 0: 64 MiB */
     size_t tenant_connections;      /* of one tenant to brokers by address; 0: the default */
     struct guard_setup guard;       /* which addresses tasks may call; borrowed */

@@ -3,6 +3,7 @@
  *
  *  - server.c assembles the process, runs it and takes it apart;
  *  - server_store.c opens the store and its secrets;
+ *  - server_keys.c reads the key file, and server_reencryption.c encrypts again what older keys encrypted;
  *  - server_inbox.c passes notifications of other threads and other nodes to the loop;
  *  - server_loop_calls.c runs requests of API threads on the loop;
  *  - server_tls.c loads the certificate of the API, and again when it changes;
@@ -137,6 +138,7 @@ struct server {
     struct store_watch watch;
     struct catalog_watcher *watcher;
     struct backlog *backlog;
+    struct reencryption *reencryption; /* NULL: secrets are not encrypted */
     struct node_view *view;
 };
 
@@ -149,6 +151,15 @@ enum err server_open_store(struct server *a, char ret_key[SERVER_KEY_TEXT], stru
 struct writer *server_open_writer(struct server *a); /* starts the batchers; after server_open_store */
 void server_close_store(struct server *a);           /* after the batchers have ended */
 enum err server_open_keys(struct server *a, struct error *e) must_use; /* server_keys.c; once the store is open */
+/* What the store knows of the keys (reader_key_prints); any thread. */
+enum err server_keys_known(struct server *a, struct key_prints *ret, struct error *e) must_use;
+enum err server_keys_note(struct server *a, const struct key_print *k, struct error *e) must_use;
+enum err server_keys_drop(struct server *a, const struct key_print *k, struct error *e) must_use;
+
+enum err server_start_reencryption(struct server *a, struct error *e) must_use; /* once the writer is open */
+void server_stop_reencryption(struct server *a);                                /* before the writer ends */
+void server_write_secrets_status(struct server *a, struct jw *w);               /* any thread */
+bool server_acts_for_all(void *context); /* the only node, or the leader; any thread */
 
 /* ---- notifications to the loop (server_inbox.c) ---- */
 
@@ -192,6 +203,7 @@ void server_close_fleet(struct server *a);
 /* ---- TLS of the API (server_tls.c) ---- */
 
 enum err server_open_tls(struct server *a, struct error *e) must_use; /* before the API is started */
+void server_warn_secrets(const struct server *a);                     /* once the store is open */
 void server_warn_identities(const struct server *a);                  /* once the catalog cache is filled */
 void server_start_tls_watch(struct server *a);                        /* once the loop exists */
 void server_stop_tls_watch(struct server *a);                         /* loop thread */

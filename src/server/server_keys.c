@@ -10,10 +10,14 @@
 
 /* ---- what the store knows ---- */
 
-static enum err server_keys_known(struct server *a, struct key_prints *ret, struct error *e)
+enum err server_keys_known(struct server *a, struct key_prints *ret, struct error *e)
 {
-    const char *url = a->setup.store_url;
-    return url ? store_postgres_keys(url, a->setup.clock, ret, e) : store_sqlite_keys(a->store, ret, e);
+    struct reader *r = NULL;
+    enum err rc = store_reader(a->store, &r, e);
+    if (!rc)
+        rc = reader_key_prints(r, ret, e);
+    reader_free(r);
+    return rc;
 }
 
 static enum err server_keys_use(struct server *a, struct key_print k, const struct key_prints *known, struct error *e)
@@ -22,7 +26,13 @@ static enum err server_keys_use(struct server *a, struct key_print k, const stru
     return url ? store_postgres_key_use(url, a->setup.clock, &k, known, e) : store_sqlite_key_use(a->store, &k, e);
 }
 
-static enum err server_keys_drop(struct server *a, const struct key_print *k, struct error *e)
+enum err server_keys_note(struct server *a, const struct key_print *k, struct error *e)
+{
+    const char *url = a->setup.store_url;
+    return url ? store_postgres_key_note(url, a->setup.clock, k, e) : store_sqlite_key_use(a->store, k, e);
+}
+
+enum err server_keys_drop(struct server *a, const struct key_print *k, struct error *e)
 {
     const char *url = a->setup.store_url;
     return url ? store_postgres_key_drop(url, a->setup.clock, k, e) : store_sqlite_key_drop(a->store, k, e);

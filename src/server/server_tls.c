@@ -118,6 +118,15 @@ void server_warn_identities(const struct server *a)
                      kv_cstr("remedy", "create the tenant, or correct api.tls.identities: until then it is refused"));
 }
 
+void server_warn_secrets(const struct server *a)
+{
+    if (!a->secrets.n)
+        log_warn("secrets_not_encrypted",
+                 kv_cstr("remedy",
+                         "make a key file with 'belfry secrets init', copy it to all nodes and workers, and set "
+                         "secrets.key_file: until then secret headers are stored as they are"));
+}
+
 /* Without TLS there is nothing to load, and SIGHUP ends the process as usual. */
 void server_start_tls_watch(struct server *a)
 {
@@ -179,6 +188,11 @@ void server_write_tls_metrics(struct server *a, struct buf *out)
         "# HELP belfry_api_plaintext 1 if the API speaks plain HTTP on an address that other machines can reach\n"
         "# TYPE belfry_api_plaintext gauge\nbelfry_api_plaintext %d\n",
         server_is_plaintext(a));
+    buf_printf(
+        out,
+        "# HELP belfry_secrets_plaintext 1 if secret headers are stored as they are, because there is no key file\n"
+        "# TYPE belfry_secrets_plaintext gauge\nbelfry_secrets_plaintext %d\n",
+        a->secrets.n == 0);
     unverified_links_print_metrics(&a->unverified, out);
     if (!a->tls.tls)
         return;

@@ -394,7 +394,29 @@ def test_the_command_prints_it(world, belfry):
     named = world.client.post("/v1/tasks", {**FAR, "name": "nightly"}).json["id"]
     done = belfry("audit", "--object", "nightly", env=env)
     assert done.code == 0 and named in done.lines[1] and "nightly" in done.lines[1] and " default " in done.lines[1], done
-    assert "there is no task whose id or name is 'nobody'" in belfry("audit", "--object", "nobody", env=env).err
+    done = belfry("audit", "--object", "nobody", env=env)
+    assert done.code == 0 and "no rows match; a task that was deleted or renamed" in done.err, done
     assert "there are more: use --limit N or --all" in belfry("audit", "-n", "1", env=env).err
     refused = world.client.get("/v1/audit?since=2026-01-01T00:00:00Z")
     assert refused.status == 400 and "did you mean 'from'?" in refused.body.decode(), refused
+
+
+@pytest.mark.cluster(when="always")
+def test_the_command_finds_keys_by_id_and_name(world, belfry):
+    env = {"BELFRY_SERVER": world.server.turn().url, "BELFRY_KEY": world.server.key}
+    made = world.client.post("/v1/api-keys", {"name": "deployer", "scopes": ["tasks:write"]}).json
+    mine = task(world)
+    answer = world.client.post("/v1/tasks", FAR, headers={"Authorization": f"Bearer {made['key']}"})
+    assert answer.status == 201, answer
+    for word in (made["id"], "bf_" + made["id"], "deployer"):
+        done = belfry("audit", "--by", word, env=env)
+        assert done.code == 0 and answer.json["id"] in done.out and mine not in done.out, done
+    assert made["id"] in belfry("audit", "--object", "deployer", env=env).out
+    assert [row["object"] for row in world.client.get("/v1/audit?key=bf_" + made["id"]).json["audit"]] == [answer.json["id"]]
+
+
+def test_times_in_the_wrong_order_are_refused(world, belfry):
+    refused = world.client.get("/v1/audit?from=2026-02-10T08:00:00Z&to=2026-02-10T07:00:00Z")
+    assert refused.status == 400 and refused.json["errors"][0]["field"] == "to", refused
+    done = belfry("audit", "--since", "1h", "--until", "2h", env={"BELFRY_SERVER": world.server.url, "BELFRY_KEY": world.server.key})
+    assert done.code == 2 and "--until must be after --since" in done.err, done

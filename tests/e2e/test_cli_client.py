@@ -488,6 +488,19 @@ def test_history_prints_executions(ask, stub):
     assert stub.requests[-1].query == {"status": "FAILED", "limit": "3"}
 
 
+def test_history_without_a_task_prints_what_ran(ask, stub):
+    row = {**EXECUTIONS[0], "task_name": "report", "queue": "mail"}
+    stub.on("GET", "/v1/executions", {"executions": [row, {**row, "task_name": None, "queue": None, "worker": None}], "pagination": {"limit": 20}})
+    done = ask("history", "--status", "FAILED", "--queue", "mail", "--from", "2026-02-10T08:00:00Z")
+    head, first, second = cells_of(done.lines)
+    assert head == ["ENDED", "STATUS", "TASK", "QUEUE", "ATTEMPT", "TOOK", "WORKER", "ERROR"]
+    assert first[2:4] == ["report", "mail"] and second[2:4] == [ID, "-"], (first, second)
+    assert stub.requests[-1].query == {"status": "FAILED", "queue": "mail", "from": "2026-02-10T08:00:00.000Z", "limit": "20"}
+    wrong = ask("history", "--queue", "mail", ID)
+    assert wrong.code == 2 and "leave TASK out" in wrong.err
+    assert ask("history", "--occurrences").code == 2
+
+
 def test_history_prints_occurrences(ask, stub):
     stub.on("GET", f"/v1/tasks/{ID}/occurrences", page([
         {"id": OTHER, "scheduled_for": "2026-02-10T08:00:00.000Z", "status": "SKIPPED", "reason": "overlap", "attempts": 0},
@@ -521,7 +534,7 @@ def test_history_of_what_never_ran_says_so(ask, stub):
     assert (done.code, done.out, done.err) == (0, "", "belfry history: there are no runs yet\n")
 
 
-@pytest.mark.parametrize("command", ["show", "history", "edit", *ACTIONS])
+@pytest.mark.parametrize("command", ["show", "edit", *ACTIONS])
 @pytest.mark.parametrize("words, sentence", [
     ([], "a task is missing: give its id or name; 'belfry list' prints them"),
     ([""], "an argument is empty: give the id or name of a task"),

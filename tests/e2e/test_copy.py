@@ -1,5 +1,6 @@
 """belfry copy: from a data directory into a PostgreSQL database, whole, and again after it was broken off."""
 
+import contextlib
 import json
 import re
 import signal
@@ -260,3 +261,15 @@ def test_a_directory_without_data_is_not_made(belfry, database, tmp_path):
     done = copy(belfry, tmp_path / "none", database.url)
     assert done.code == 1 and "no Belfry data" in done.err
     assert not (tmp_path / "none").exists()
+
+
+def test_the_fingerprints_of_a_directory_that_an_earlier_version_left_come_from_its_file(server, receiver, belfry, database):
+    server.client().create(delay="1d", **receiver.target("/x", headers={"Cookie": "a"}))
+    server.stop()
+    with contextlib.closing(sqlite3.connect(server.data_dir / "belfry.db")) as file, file:
+        assert file.execute("DELETE FROM cluster WHERE name LIKE 'key%'").rowcount == 2
+    done = copy(belfry, server.data_dir, database.url)
+    assert done.code == 0 and "secrets.key" in done.err, done
+    key = (server.data_dir / "secrets.key").read_text().splitlines()[-1].split()[0]
+    assert f"key:{key}" in str(database.sql("SELECT name FROM cluster WHERE name LIKE 'key:%'"))
+    assert database.sql("SELECT 1 FROM cluster WHERE name = 'key_print'")

@@ -149,6 +149,28 @@ def test_an_old_key_goes_only_when_no_task_needs_it(server, client, receiver, be
     assert headers_of(receiver.wait("/a")[0])["cookie"] == CANARY
 
 
+@pytest.mark.standalone("the key file of one node")
+def test_what_an_old_key_encrypted_is_encrypted_again(server, client, receiver, belfry):
+    once = client.create(delay="1d", **receiver.target("/once", headers={"Cookie": CANARY, "X-Api-Key": "b"}))["id"]
+    often = client.create(cron_expression="0 0 1 1 *", **receiver.target("/often", headers={"Cookie": CANARY}))["id"]
+    version = client.task(once)["version"]
+    server.stop()
+    key_file = server.data_dir / "secrets.key"
+    assert belfry("secrets", "rotate", "--data-dir", str(server.data_dir)).code == 0
+    new, old = keys_of(key_file)
+    server.start()
+    until(lambda: not client.get("/v1/scheduler/status").json["secrets"]["older_keys"], timeout_s=40, why=server.log)
+    assert client.get("/v1/scheduler/status").json["secrets"]["key"] == new.split()[0]
+    assert "secrets_reencrypted" in server.log() and client.task(once)["version"] == version
+    server.stop()
+    key_file.write_text(new + "\n")
+    server.start()
+    for task, path in ((once, "/once"), (often, "/often")):
+        client.act(task, "run-now")
+        assert headers_of(receiver.wait(path)[0])["cookie"] == CANARY
+    assert headers_of(receiver.wait("/once")[0])["x-api-key"] == "b"
+
+
 def test_changes_of_a_key_file_come_one_after_the_other(belfry, tmp_path):
     keys = tmp_path / "secrets.key"
     assert belfry("secrets", "init", "--key-file", str(keys)).code == 0
@@ -194,7 +216,13 @@ def test_a_definition_shows_no_secret_and_keeps_it(client, receiver):
     elsewhere = shown.json["definition"]
     elsewhere["steps"][0]["target_config"]["url"] = "https://other.example/step"
     refused = client.request("PUT", path, elsewhere)
-    assert refused.status == 400 and "which stands for a value that is not shown" in str(refused.json), refused
+    field = "steps[0].target_config.headers.Authorization"
+    assert refused.status == 400 and refused.json["errors"][0]["field"] == field, refused
+    assert "must be given again, because the host or broker is another one" in str(refused.json), refused
+    renamed = client.get(path).json["definition"]
+    renamed["steps"][0]["name"] = "b"
+    refused = client.request("PUT", path, renamed)
+    assert refused.status == 400 and "the latest version has no such header in a step of this name" in str(refused.json), refused
     run = client.post("/v1/workflows", {"workflow": "secrets", "input": {"id": 7}})
     assert run.status == 201, run
     assert headers_of(receiver.wait("/step")[0])["authorization"] == f"Bearer {CANARY}"
@@ -208,6 +236,19 @@ def test_a_dedupe_key_that_replaces_a_task_takes_its_secrets_along(client, recei
     assert answer.json["id"] == first, answer
     client.act(first, "run-now")
     assert headers_of(receiver.wait("/second")[0])["cookie"] == CANARY
+
+
+def test_a_cluster_without_a_key_file_says_so(postgres_server, client, tmp_path):
+    assert client.get("/v1/scheduler/status").json["secrets"]["encrypted"] is True
+    assert b"belfry_secrets_plaintext 0" in client.get("/metrics").body
+    node = Server(tmp_path / "plain", "--store", postgres_server.url(postgres_server.new_database()))
+    try:
+        plain = node.start().client()
+        assert node.log().count("secrets_not_encrypted") == 1, node.log()
+        assert plain.get("/v1/scheduler/status").json["secrets"] == {"encrypted": False}
+        assert b"belfry_secrets_plaintext 1" in plain.get("/metrics").body
+    finally:
+        node.stop()
 
 
 def test_nodes_of_a_cluster_need_the_same_file(postgres_server, receiver, belfry, tmp_path):
@@ -249,6 +290,30 @@ def test_nodes_of_a_cluster_need_the_same_file(postgres_server, receiver, belfry
         assert late.code == 1 and f"lacks key '{keys_of(rotated)[0].split()[0]}'" in late.err, late
     finally:
         first.close()
+
+
+def test_a_cluster_encrypts_again_and_drops_the_old_key(postgres_server, receiver, belfry, tmp_path):
+    database = postgres_server.new_database()
+    keys = tmp_path / "secrets.key"
+    known = "SELECT name FROM cluster WHERE name LIKE 'key:%'"
+    assert belfry("secrets", "init", "--key-file", str(keys)).code == 0
+    node = Server(tmp_path / "node", "--store", postgres_server.url(database), env={"BELFRY_SECRETS_KEY_FILE": str(keys)})
+    try:
+        client = node.start().client()
+        task = client.create(delay="1d", **receiver.target("/again", headers={"Cookie": CANARY}))["id"]
+        node.stop()
+        assert belfry("secrets", "rotate", "--key-file", str(keys)).code == 0
+        new = keys_of(keys)[0]
+        client = node.start().client()
+        until(lambda: f"key:{new.split()[0]}" in "".join(postgres_server.sql(known, database)) and
+              len(postgres_server.sql(known, database)) == 1, timeout_s=40, why=node.log)
+        node.stop()
+        keys.write_text(new + "\n")
+        client = node.start().client()
+        client.act(task, "run-now")
+        assert headers_of(receiver.wait("/again")[0])["cookie"] == CANARY
+    finally:
+        node.close()
 
 
 @pytest.mark.skipif(not program(), reason="Redis: Debian's package redis-server is not installed")

@@ -283,34 +283,44 @@ def test_priorities_that_a_queue_cannot_separate_are_refused_by_their_own_name(b
 
 
 @pytest.mark.parametrize("text, sentence", [
-    ("roles = api,schedulr\n", "--roles contains 'schedulr': roles are api, scheduler, worker and updater"),
-    ("[api]\nlisten = 8080\n", "'8080' is not an address to listen on; give HOST:PORT, such as 127.0.0.1:8080"),
-    ("[worker]\npriorities = 12\n", "--priorities must be a range such as 0-3, or one priority such as 7, between 0 and 9"),
-    ("[worker]\nlabels = a,,b\n", "--labels contains an empty entry; separate entries by one comma"),
-    ("store = mysql://db/x\n", "--store must be a URL that begins with postgres://, or file:/path with one"),
-    ("queue = http://x\n", "--queue must be a URL that begins with"),
-    ("[brokers]\norders = http://x\n", "brokers.orders must be a URL"),
-    ("[brokers]\norders.tenants = acme\n", "brokers.orders.tenants there is no broker 'orders' for this rule"),
+    ("roles = api,schedulr\n", "roles: contains 'schedulr': roles are api, scheduler, worker and updater"),
+    ("[api]\nlisten = 8080\n", "api.listen: '8080' is not an address to listen on; give HOST:PORT, such as 127.0.0.1:8080"),
+    ("[worker]\npriorities = 12\n", "worker.priorities: must be a range such as 0-3, or one priority such as 7, between 0 and 9"),
+    ("[worker]\nlabels = a,,b\n", "worker.labels: contains an empty entry; separate entries by one comma"),
+    ("store = mysql://db/x\n", "store: must be a URL that begins with postgres://, or file:/path with one"),
+    ("queue = http://x\n", "queue: must be a URL that begins with"),
+    ("[brokers]\norders = http://x\n", "brokers.orders: must be a URL"),
+    ("[brokers]\norders.tenants = acme\n", "brokers.orders.tenants: there is no broker 'orders' for this rule"),
     ("[brokers]\norders = amqps://x?cacert=/nope\n", "brokers.orders.cacert"),
     ("[brokers]\norders = amqps://x?cert=/nope\n", "brokers.orders.cert"),
-    ("[api]\nlisten = 0.0.0.0:8080\n", "--listen 0.0.0.0:8080 can be reached from other machines"),
+    ("[api]\nlisten = 0.0.0.0:8080\n", "api.listen: 0.0.0.0:8080 can be reached from other machines"),
 ])
 def test_a_value_that_serve_or_worker_refuses_is_refused(belfry, tmp_path, text, sentence):
     path = tmp_path / "belfry.conf"
     path.write_text(text)
     done = belfry("check-config", path)
-    assert (done.code, done.out) == (1, "") and done.err.startswith(f"belfry check-config: {path}: {sentence}"), done
+    assert (done.code, done.out) == (1, "") and done.err.startswith(f"belfry check-config: {sentence}"), done
+    assert done.err.endswith(f"({path}:{len(text.splitlines())})\n") and done.err.count("\n") == 1, done
 
 
-@pytest.mark.parametrize("text, said", [
-    ("api.listne = x\nlog.level = loud\n[worker]\nconcurrency = 0\n", [":1)", ":2)", ":4)"]),
-    ("roles = api,x\nstore = mysql://x\n[brokers]\no = http://x\n[worker]\nlabels = a,,b\n", ["--roles", "--store", "brokers.o", "--labels"]),
+@pytest.mark.parametrize("text, count, said", [
+    ("api.listne = x\nlog.level = loud\n[worker]\nconcurrency = 0\n", 3, [":1)", ":2)", ":4)"]),
+    ("roles = api,x\nstore = mysql://x\n[brokers]\no = http://x\n[worker]\nlabels = a,,b\n", 4, ["roles: ", ":1)", "store: ", "brokers.o: ", ":4)", "worker.labels: "]),
+    ("api.listne = x\nroles = y\nqueue = http://x\nevents = http://x\nhttp.allow = a b, 10.0.0.0/8, c/d\n", 6,
+     ["api.listne", "roles: ", "queue: ", "events: ", "'a b'", "'c/d'"]),
+    ("[brokers]\na = http://x\nb = http://y\nb.tenants = acme\nzz.destinations = x\nyy.destinations = x\n", 4,
+     ["brokers.a: ", "brokers.b: ", "brokers.zz.destinations: there is no broker 'zz'", "brokers.yy.destinations: there is no broker 'yy'"]),
+    ("[api]\nlisten = 127.0.0.1:8080\nadmin_listen = 127.0.0.1:8080\nmax = 3\n[secrets]\nkey_file = /etc/passwd\n[api.tls]\ncert = /nope\n"
+     "[api.tls.identities]\na = dns:a x nothing\nb = what x tasks:read\n", 7,
+     ["api.admin_listen: is the address of api.listen", ":3)", "api.max", "secrets.key_file: ", ":6)", "api.tls.", "api.tls.identities.a: has the unknown scope 'nothing'", ":10)",
+      "api.tls.identities.b: must begin with dns:NAME", ":11)", "requires api.tls.client_ca"]),
 ])
-def test_all_errors_of_a_file_are_told(belfry, tmp_path, text, said):
+def test_all_errors_of_a_file_are_told(belfry, tmp_path, text, count, said):
     path = tmp_path / "belfry.conf"
     path.write_text(text)
     done = belfry("check-config", path)
-    assert done.code == 1 and len(done.err.splitlines()) == len(said) and all(one in done.err for one in said), done
+    assert done.code == 1 and len(done.err.splitlines()) == count and all(one in done.err for one in said), done
+    assert all(f" ({path}" in line for line in done.err.splitlines()), done
 
 
 def test_a_file_that_flags_must_complete_is_valid_and_says_so(belfry, tmp_path):

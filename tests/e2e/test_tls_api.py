@@ -283,6 +283,8 @@ def test_a_certificate_of_another_authority_is_refused_in_plain_words(serve, bel
     done = belfry("list", "--server", f"https://localhost:{server.port}", "--ca", files / "ca.crt", "--cert", tmp_path / "other/client.crt",
                   "--cert-key", tmp_path / "other/client.key")
     assert done.code == 3 and "it does not accept the certificate of --cert" in done.err, done
+    done = belfry("list", "--server", f"https://localhost:{server.port}", "--ca", files / "ca.crt", "--cert", files / "client.crt")
+    assert done.code == 2 and "--cert-key must be a certificate and its key" in done.err, done
     until(lambda: "client_certificate_refused" in server.log(), why=server.log)
 
 

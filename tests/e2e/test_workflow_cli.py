@@ -50,6 +50,11 @@ def test_a_valid_definition_needs_no_server(alone, write):
     assert json.loads(alone("lint", path, "--json").out) == {"valid": True, "steps": 4, "edges": 4}
 
 
+def test_a_name_in_the_file_is_explained(alone, write):
+    done = alone("lint", write("named.yaml", "name: etl\n" + ETL))
+    assert done.code == 1 and "named.yaml:1: name: is not a part of a definition" in done.err and "--name" in done.err, done
+
+
 def test_each_error_has_its_line_and_its_path(alone, write):
     path = write("bad.yaml", """\
 steps:
@@ -213,6 +218,18 @@ steps:
   - {name: sign, depends_on: [a], await: {signal: approved}}
   - {name: b, depends_on: [sign], target_type: NOOP}
 """
+
+
+def test_a_hidden_secret_is_a_note_and_apply_keeps_the_value(ask, alone, write):
+    path = write("kept.yaml", "steps:\n  - name: a\n    target_config:\n      url: 'https://example.com/'\n"
+                              "      headers: {Authorization: 'first'}\n")
+    assert ask("apply", path).out == "kept version 1\n"
+    path = write("kept.yaml", "steps:\n  - name: a\n    target_config:\n      url: 'https://example.com/'\n"
+                              "      headers: {Authorization: '***'}\n")
+    done = alone("lint", path)
+    assert done.code == 0 and f"{path}:5: note: steps[0].target_config.headers.Authorization is ***" in done.err, done
+    assert ask("apply", path).out == "kept version 1, unchanged\n"
+    assert "is ***" in ask("apply", path, "--name", "new").err
 
 
 def test_a_definition_is_applied_listed_drawn_and_removed(ask, write):

@@ -155,6 +155,10 @@ const struct dedupe_row *dedupe_find(const struct store_memory *s, int32_t tenan
 void memory_audit_write(struct store_memory *s, const struct op *op); /* which has been applied */
 size_t memory_audit_purge(struct store_memory *s, int64_t before_ms, size_t max);
 enum err memory_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e);
+enum err memory_sealed_page(struct reader *r, struct str key_id, struct uuid after, size_t max, struct arena *a,
+                            struct sealed_page *ret, struct error *e);
+enum err memory_key_prints(struct reader *r, struct key_prints *ret, struct error *e);
+enum err memory_reseal(struct store_memory *s, struct op *base);
 bool memory_execution_copy(struct arena *a, const struct execution *x, struct execution *ret);
 enum err memory_history(struct reader *r, const struct history_filter *f, struct arena *a, struct history_page *ret,
                         struct error *e);

@@ -324,6 +324,8 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .history = memory_history,
                                            .audit = memory_audit,
                                            .sealed = memory_sealed,
+                                           .sealed_page = memory_sealed_page,
+                                           .key_prints = memory_key_prints,
                                            .free = memory_reader_free };
     struct reader_memory *r = xnew(*r);
     *r = (struct reader_memory){ { &ops }, container_of(base, struct store_memory, base) };

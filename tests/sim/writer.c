@@ -122,6 +122,7 @@ static const char *const op_names[] = {
     [OP_SIGNAL] = "signal",
     [OP_STOP] = "stop",
     [OP_DEFINE] = "define",
+    [OP_RESEAL] = "reseal",
 };
 
 static void trace_op(const struct sim_node *n, const struct op *op, const char *how)

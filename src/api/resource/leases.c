@@ -9,6 +9,7 @@
 
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "core/task/settle_metrics.h"
 #include "core/task/trace.h"
 #include "node/lease/leasing.h"
 
@@ -294,6 +295,8 @@ static enum handled leases_answer_acquired(struct request *q, struct reader *r)
     (void)r;
     struct lease_acquire *acquire = q->context;
     bool done = acquire->ask.claim.op.rc == ERR_OK;
+    if (done)
+        metric_add(q->server->setup.metrics, METRIC_TASKS_CLAIMED, (int64_t)acquire->ask.claim.ret.n);
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (done && (leases_give_back(q, acquire) || leases_expire(q, acquire) || leases_shorten(q, &acquire->ask)))
         return HANDLED_LATER;
@@ -548,16 +551,12 @@ static enum handled leases_answer_repeated(struct request *q, struct reader *r, 
 static void leases_count_outcome(const struct request *q, const struct task *t, const struct settlement *s)
 {
     struct metrics *m = q->server->setup.metrics;
+    const struct lease_request *h = q->context;
     late_measure(m, task_awaited_ms(t), s->verdict.execution.started_us, s->verdict.execution.late_by);
-    metric_add(m, METRIC_TASKS_EXECUTED, 1);
-    if (s->ret_state == TASK_COMPLETED)
-        metric_add(m, METRIC_TASKS_COMPLETED, 1);
-    if (s->ret_state == TASK_SCHEDULED)
-        metric_add(m, METRIC_TASKS_RETRIED, 1);
-    if (s->ret_state == TASK_FAILED)
-        metric_add(m, METRIC_TASKS_FAILED, 1);
-    if (s->ret_state == TASK_EXPIRED)
-        metric_add(m, METRIC_TASKS_EXPIRED, 1);
+    settle_count(m, &(struct settled_attempt){ .tenant = t->tenant,
+                                               .verdict = &s->verdict,
+                                               .state = s->ret_state,
+                                               .fault = h->fail.final ? FAULT_REQUEST : FAULT_TARGET });
 }
 
 static void leases_on_settled(struct op *op)

@@ -2,6 +2,7 @@
  * thread asks the store, and the connection waits. */
 #include "api/server/exchange.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -312,6 +313,15 @@ static void exchange_add_more(struct http_answer *a, const struct request *q)
     cors_add_headers(q, a);
 }
 
+static void exchange_count_answer(const struct request *q)
+{
+    static const char *const classes[] = { "1xx", "2xx", "3xx", "4xx", "5xx" };
+    size_t row = q->route ? (size_t)(q->route - routes) + 1 : 0, class_ = (size_t)(q->response.status / 100 - 1);
+    assert(class_ < array_count(classes));
+    metric_add_pair(q->server->setup.metrics, METRIC_HTTP_RESPONSES, row, q->route ? q->route->action : "_unknown",
+                    class_, classes[class_]);
+}
+
 /* Takes the body. */
 static void exchange_write_answer(struct api_server *s, struct response *r, struct http_answer *ret)
 {
@@ -416,6 +426,7 @@ static void exchange_on_answer(void *context, struct http_exchange *x, struct ht
         respond_problem(r, PROBLEM_INVALID,
                         "the answer would be larger than 64 MiB; ask for fewer items, with 'limit'");
     request_finish(q, GZIP_INLINE_MAX);
+    exchange_count_answer(q);
     exchange_write_answer(q->server, r, ret);
     exchange_add_more(ret, q);
     request_release_memory(q);

@@ -24,6 +24,7 @@ struct task_context {
     const struct broker_rules *brokers; /* who may send messages where; NULL: not checked */
     struct tenant_set *needs;           /* NULL: not limited */
     bool only_times;                    /* a preview: the task needs no target */
+    bool keeps_hidden;                  /* secret headers may be ***: the server has their values */
     bool no_workers;                    /* there is no fleet of workers: this node runs all tasks itself */
     int64_t timeout_max_ms;             /* the longest time that the queue lets a task run; 0: no limit */
     struct str trace;                   /* of a new task */

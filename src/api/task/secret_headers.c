@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "base/json/json.h"
 #include "core/target/target_url.h"
 
 enum { CONFIG_MAX = 16 << 20, FIELD_TEXT = 128 };
@@ -138,7 +137,7 @@ static enum err secret_keep_headers(const struct secret_keeper *k, struct str he
     buf_char(out, '{');
     while (json_next(&c, &name, &value)) {
         bool is_secret = header_is_secret(name), kept = is_secret && str_eq(value, S(HIDDEN)) && !k->from;
-        if (kept) {
+        if (kept && !k->sealer->keeps_hidden) {
             value = secret_member(k->old, name);
             if (!value.n)
                 return secret_refuse(name, "is ***, which stands for a value that is not shown; give the value", k->e);
@@ -230,4 +229,24 @@ enum err secret_headers_move(const struct secret_sealer *to, struct uuid from, s
     if (!to->secrets || !str_contains_nocase(config, S("\"" SECRET_PREFIX)))
         return ERR_OK;
     return secret_rewrite(&(struct secret_keeper){ .sealer = to, .from = &from, .a = a, .e = e }, config, ret);
+}
+
+/* ---- the keys of a configuration ---- */
+
+struct json_cursor secret_headers_keys(struct str config)
+{
+    return (struct json_cursor){ .text = secret_member(config, S("headers")) };
+}
+
+bool secret_headers_next_key(struct json_cursor *c, struct str *ret_id)
+{
+    struct str name, value, sealed = S("\"" SECRET_PREFIX);
+    while (c->text.n && c->text.p[0] == '{' && json_next(c, &name, &value)) {
+        if (!header_is_secret(name) || !str_starts(value, sealed))
+            continue;
+        value = str_sub(value, sealed.n, value.n);
+        *ret_id = str_sub(value, 0, str_find(value, ':', 0));
+        return true;
+    }
+    return false;
 }

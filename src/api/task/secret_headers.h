@@ -3,6 +3,7 @@
  * token, secret, key or password. They are write-only: answers have *** instead, and an edit that sends *** back keeps
  * the value. With a key file they are encrypted before they are stored (port/secrets.h). Any thread. */
 #include "base/arena.h"
+#include "base/json/json.h"
 #include "base/json/jsonw.h"
 #include "core/task/task.h"
 #include "port/secrets.h"
@@ -15,6 +16,7 @@ struct secret_sealer {
     const struct secrets *secrets; /* NULL: they are stored as they are */
     int32_t tenant;
     struct uuid row;
+    bool keeps_hidden; /* a *** that stands for no known value stays */
 };
 
 /* Whether both configurations call the same scheme, host and port, or the same broker. */
@@ -30,3 +32,7 @@ enum err secret_headers_keep(const struct task *current, enum target_kind kind, 
 /* Encrypts the secrets of a configuration, which were encrypted for the row `from`, for another row. */
 enum err secret_headers_move(const struct secret_sealer *to, struct uuid from, struct str config, struct arena *a,
                              struct str *ret, struct error *e) must_use;
+
+/* The ids of the keys that the secrets of a configuration are encrypted with, one for each secret. */
+struct json_cursor secret_headers_keys(struct str config);
+bool secret_headers_next_key(struct json_cursor *c, struct str *ret_id);

@@ -1,13 +1,18 @@
 #include "api/workflow/definition_secrets.h"
 
+#include <stdio.h>
+
 #include "api/task/secret_headers.h"
 #include "base/json/json.h"
 #include "core/flow/dag.h"
+
+enum { FIELD_TEXT = 192 };
 
 #define HIDDEN "\"***\""
 
 /* A secret header of a step, or of its compensation. All texts are as written. */
 struct definition_secret {
+    size_t index;
     struct str step; /* its name */
     bool compensates;
     struct str fields, config; /* of the step or compensation; its target_config */
@@ -67,7 +72,7 @@ static void definition_walk(struct definition_walk *w, struct str text)
 {
     struct json_cursor c = { .text = definition_member(text, "steps") };
     struct str step;
-    while (c.text.n && c.text.p[0] == '[' && json_next(&c, NULL, &step)) {
+    for (w->at.index = 0; c.text.n && c.text.p[0] == '[' && json_next(&c, NULL, &step); w->at.index++) {
         w->at.step = definition_member(step, "name");
         if (!definition_walk_fields(w, step, false))
             return;
@@ -80,6 +85,7 @@ struct definition_rewrite {
     struct str text, latest;
     size_t done; /* how many bytes of `text` are in `out` */
     struct buf out;
+    struct error *e;
 };
 
 static void definition_replace(struct definition_rewrite *x, struct str old, struct str new)
@@ -111,7 +117,8 @@ void definition_secrets_hide(struct jw *w, struct str text)
 
 struct definition_search {
     const struct definition_secret *wanted;
-    struct str found; /* its value; empty: none */
+    struct str found;  /* its value; empty: none */
+    bool is_elsewhere; /* it has one, for another host or broker */
 };
 
 /* An address that is made of references is the same only if its text is. */
@@ -132,9 +139,23 @@ static bool definition_on_latest(void *context, const struct definition_secret *
     if (!str_eq(s->step, wanted->step) || s->compensates != wanted->compensates ||
         !str_eq_nocase(s->header, wanted->header))
         return true;
-    if (definition_same_target(s, wanted))
+    x->is_elsewhere = !definition_same_target(s, wanted);
+    if (!x->is_elsewhere)
         x->found = s->value;
     return false;
+}
+
+static enum err definition_refuse_hidden(const struct definition_secret *s, bool is_elsewhere, struct error *e)
+{
+    char field[FIELD_TEXT];
+    snprintf(field, sizeof field, "steps[%zu].%starget_config.headers." STR_FMT, s->index,
+             s->compensates ? "compensate." : "", STR_ARG(str_utf8_cut(s->header, FIELD_TEXT / 2)));
+    if (is_elsewhere)
+        return error_field(e, field, "must be given again, because the host or broker is another one");
+    return error_field(
+        e, field,
+        "is ***, which stands for a value that is not shown, but the latest version has no such header in a "
+        "step of this name; give the value");
 }
 
 static bool definition_on_given(void *context, const struct definition_secret *s)
@@ -145,14 +166,16 @@ static bool definition_on_given(void *context, const struct definition_secret *s
     if (!str_eq(s->value, S(HIDDEN)))
         return true;
     definition_walk(&walk, x->latest);
-    if (search.found.n)
-        definition_replace(x, s->value, search.found);
+    if (!search.found.n)
+        return definition_refuse_hidden(s, search.is_elsewhere, x->e) == ERR_OK;
+    definition_replace(x, s->value, search.found);
     return true;
 }
 
 enum err definition_secrets_keep(struct str text, struct str latest, struct arena *a, struct str *ret, struct error *e)
 {
-    struct definition_rewrite x = { .text = text, .latest = latest };
+    struct error why = { 0 };
+    struct definition_rewrite x = { .text = text, .latest = latest, .e = &why };
     struct definition_walk walk = { .visit = definition_on_given, .context = &x };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     *ret = text;
@@ -163,5 +186,7 @@ enum err definition_secrets_keep(struct str text, struct str latest, struct aren
     buf_add(&x.out, str_sub(text, x.done, text.n));
     bool fits = !x.out.full && arena_str(a, buf_str(&x.out), ret);
     buf_release(&x.out);
+    if (why.code)
+        return error_field(e, why.field, "%s", why.text);
     return fits ? ERR_OK : error_no_room(e);
 }

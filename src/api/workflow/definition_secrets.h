@@ -9,6 +9,6 @@
 void definition_secrets_hide(struct jw *w, struct str text);
 
 /* Replaces each *** by the value that the step of the same name had in the latest version, if the step's target is
- * still at the same host or broker. Others stay ***, which no definition may have. */
+ * still at the same host or broker. ERR_INVALID, with the field: there is no such value, or the target is elsewhere. */
 enum err definition_secrets_keep(struct str text, struct str latest, struct arena *a, struct str *ret,
                                  struct error *e) must_use;

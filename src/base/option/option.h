@@ -57,8 +57,9 @@ struct options {
     struct arena texts;          /* values from the file */
     const struct option *beside; /* rows of other commands that read the same file; their keys are skipped */
     size_t beside_count;
-    /* Told of each line of the file that is wrong. NULL: the first one ends the reading. */
+    /* Told of each line of the file, and of each value, that is wrong. NULL: the first one ends the reading. */
     void (*refused)(void *context, const struct error *e);
+    void (*placed)(void *context, const char *key, size_t line); /* told where each setting is; NULL: nobody */
     void *context;
 };
 
@@ -76,6 +77,9 @@ enum err options_parse_env(struct options *o, const char *(*lookup)(const char *
  * comment starts with # at the start of a line or after a blank. Values are bare or in double quotes (\" \\ \n \t).
  * name is the file's name, for errors. */
 enum err options_parse_file(struct options *o, const char *name, struct str text, struct error *e) must_use;
+
+/* A value is wrong by itself, and others may be, too. False: `refused` was told, so read on. */
+bool options_end_at(const struct options *o, const struct error *e);
 
 /* "api.listen" becomes BELFRY_API_LISTEN. */
 void option_env_name(const char *key, char out[OPTION_ENV_TEXT]);

@@ -208,6 +208,8 @@ static enum err option_file_set(struct option_file_reader *r, const char *key, s
     if (option_is_family(&r->o->rows[i]) && option_file_is_in_list(&r->o->values[i], value))
         return option_file_refuse(r, key, "is given twice");
     r->first_line[i] = r->line;
+    if (r->o->placed)
+        r->o->placed(r->o->context, key, r->line);
     rc = option_set(r->o, i, key, value, FROM_FILE, r->e);
     if (rc)
         option_file_add_place(r);
@@ -273,4 +275,11 @@ enum err options_parse_file(struct options *o, const char *name, struct str text
         first = first ? first : rc;
     }
     return first;
+}
+
+bool options_end_at(const struct options *o, const struct error *e)
+{
+    if (o->refused)
+        o->refused(o->context, e);
+    return !o->refused;
 }

@@ -13,9 +13,9 @@ enum { COLUMNS = 9, PATH_BYTES = 2048 };
 static const struct option options[] = {
     { .flag = "since", .type = OPTION_TEXT, .value = "WHEN", .help = "only what was done since then: a time, or how long ago, such as 2h" },
     { .flag = "until", .type = OPTION_TEXT, .value = "WHEN", .help = "only what was done before then" },
-    { .flag = "by", .type = OPTION_TEXT, .value = "KEY_ID", .help = "only by this API key (the ten characters behind bf_), cert:NAME or system" },
+    { .flag = "by", .type = OPTION_TEXT, .value = "KEY", .help = "only by this API key: its id (the ten characters behind bf_) or name; or cert:NAME, or system" },
     { .flag = "action", .type = OPTION_TEXT, .value = "ACTION", .help = "only this action; a * at the end stands for anything: 'DELETE *'" },
-    { .flag = "object", .type = OPTION_TEXT, .value = "ID|NAME", .help = "only what was done to this task, queue, key …; a task may be named by its name, too" },
+    { .flag = "object", .type = OPTION_TEXT, .value = "ID|NAME", .help = "only what was done to this task, queue, key …; a task or key may be given by its present name, too" },
     { .flag = "tenant", .type = OPTION_TEXT, .value = "TENANT", .help = "only of keys of this tenant; needs an admin key of 'default'" },
 };
 /* clang-format on */
@@ -53,9 +53,9 @@ static void audit_add_row(struct rows *r, const json_t *row)
               audit_cell(r, row, "object_name"), count, audit_cell(r, row, "outcome"));
 }
 
-/* A time, or a duration before now. */
+/* A time, or a duration before now. Not given: *ret stays. */
 static enum err audit_add_time(struct cli *cli, const struct options *o, const char *flag, const char *name,
-                               struct buf *path, struct error *e)
+                               struct buf *path, int64_t *ret, struct error *e)
 {
     struct error why;
     char text[RFC3339_TEXT + 1];
@@ -69,19 +69,56 @@ static enum err audit_add_time(struct cli *cli, const struct options *o, const c
         return error_field(e, flag, "must be a time such as 2026-02-10T08:00:00Z, or how long ago, such as 2h");
     rfc3339_format(ms, text);
     query_add(path, name, str_from(text));
+    *ret = ms;
     return ERR_OK;
 }
 
 static enum err audit_add_filters(struct cli *cli, const struct options *o, struct buf *path, struct error *e)
 {
-    static const char *const texts[][2] = { { "by", "key" }, { "action", "action" }, { "tenant", "tenant" } };
+    static const char *const texts[] = { "action", "tenant" };
+    int64_t since_ms = INT64_MIN, until_ms = INT64_MAX;
     buf_text(path, "/v1/audit");
-    if (audit_add_time(cli, o, "since", "from", path, e) || audit_add_time(cli, o, "until", "to", path, e))
+    if (audit_add_time(cli, o, "since", "from", path, &since_ms, e) ||
+        audit_add_time(cli, o, "until", "to", path, &until_ms, e))
         return e->code;
+    if (until_ms <= since_ms)
+        return error_set(e, ERR_INVALID, "--until must be after --since");
     for (size_t i = 0; i < array_count(texts); i++)
-        if (option_given(o, texts[i][0]))
-            query_add(path, texts[i][1], option_get(o, texts[i][0])->text);
+        if (option_given(o, texts[i]))
+            query_add(path, texts[i], option_get(o, texts[i])->text);
     return ERR_OK;
+}
+
+/* Appends the id of the key with this id or name; nothing if there is none. */
+static enum exit_code audit_find_key(struct client *client, const struct options *o, struct str word, struct buf *ret)
+{
+    cleanup_with(buf_release) struct buf list;
+    buf_init(&list, PATH_BYTES);
+    buf_text(&list, "/v1/api-keys");
+    if (option_given(o, "tenant"))
+        query_add(&list, "tenant", option_get(o, "tenant")->text);
+    struct ids_source keys = {
+        .path = buf_cstr(&list), .member = "keys", .name = "name", .what = "key", .list = "key list", .optional = true
+    };
+    return ids_pick(client, &keys, word, ret);
+}
+
+/* A key that was deleted is in no list: a word that is no name of a key counts as an id. */
+static enum exit_code audit_add_key(struct client *client, const struct options *o, struct buf *path)
+{
+    cleanup_with(buf_release) struct buf id;
+    enum exit_code code = EXIT_DONE;
+    buf_init(&id, PATH_BYTES);
+    if (!option_given(o, "by"))
+        return EXIT_DONE;
+    struct str word = option_get(o, "by")->text;
+    bool is_key = !str_eq(word, S("system")) && !str_starts(word, S("cert:"));
+    if (str_starts(word, S("bf_")))
+        word = str_sub(word, strlen("bf_"), word.n);
+    else if (is_key)
+        code = audit_find_key(client, o, word, &id);
+    query_add(path, "key", id.n ? buf_str(&id) : word);
+    return code;
 }
 
 /* Rows name an object as its path does: a task by its id, a queue by its name. */
@@ -100,31 +137,49 @@ static enum exit_code audit_print(struct cli *cli, const struct options *o, stru
     return code;
 }
 
+/* The id of the task or key that has this name now; empty: none has. */
+static enum exit_code audit_find_object(struct client *client, const struct options *o, struct str word,
+                                        struct buf *ret)
+{
+    cleanup_with(ids_release) struct ids found = { 0 };
+    enum exit_code code = ids_find_word(client, word, "/v1/tasks", &found);
+    if (found.n)
+        buf_text(ret, found.v[0]);
+    return code || found.n ? code : audit_find_key(client, o, word, ret);
+}
+
+static enum exit_code audit_print_object(struct cli *cli, const struct options *o, struct client *client,
+                                         const char *filters, struct str object)
+{
+    static const char none[] =
+        "no rows match; a task that was deleted or renamed, or that another tenant has, is found only by its id";
+    struct uuid id;
+    size_t n = 0;
+    cleanup_with(buf_release) struct buf found;
+    buf_init(&found, PATH_BYTES);
+    if (!object.n)
+        return audit_print(cli, o, client, filters, object,
+                           strchr(filters, '?') ? "no rows match" : "there are no rows", &n);
+    bool may_be_name = !uuid_parse(object, &id);
+    enum exit_code code = audit_print(cli, o, client, filters, object, may_be_name ? NULL : "no rows match", &n);
+    if (code || n || !may_be_name)
+        return code;
+    code = audit_find_object(client, o, object, &found);
+    return code ? code : audit_print(cli, o, client, filters, found.n ? buf_str(&found) : object, none, &n);
+}
+
 static enum exit_code command_audit_run(struct cli *cli, const struct options *o)
 {
     struct error e;
-    struct uuid id;
-    struct ids found = { 0 };
-    size_t n = 0;
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(buf_release) struct buf filters;
     buf_init(&filters, PATH_BYTES);
     if (audit_add_filters(cli, o, &filters, &e))
         return cli_fail(cli, "audit", &e, EXIT_USAGE);
-    struct str object = option_get(o, "object")->text;
-    bool may_be_name = object.n && !uuid_parse(object, &id);
-    const char *none =
-        object.n || str_find(buf_str(&filters), '?', 0) < filters.n ? "no rows match" : "there are no rows";
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE)
-        code = audit_print(cli, o, client, buf_cstr(&filters), object, may_be_name ? NULL : none, &n);
-    if (code || n || !may_be_name)
-        return code;
-    code = ids_resolve_word(client, object, "/v1/tasks", &found);
-    if (code == EXIT_DONE)
-        code = audit_print(cli, o, client, buf_cstr(&filters), str_from(found.v[0]), none, &n);
-    ids_release(&found);
-    return code;
+        code = audit_add_key(client, o, &filters);
+    return code ? code : audit_print_object(cli, o, client, buf_cstr(&filters), option_get(o, "object")->text);
 }
 
 const struct command command_audit = {

@@ -1,4 +1,5 @@
-/* belfry history - prints the attempts of a task, or the occurrences of a recurring task. */
+/* belfry history - prints the attempts of a task or of all tasks, or the occurrences of a recurring task. */
+#include "base/rfc3339.h"
 #include "cli/command/commands.h"
 #include "cli/filter.h"
 #include "cli/ids.h"
@@ -14,6 +15,10 @@ static const struct option options[] = {
       .help = "print the occurrences of a recurring task, including skipped (with the reason) and missed ones; without those to come" },
     { .flag = "status", .type = OPTION_TEXT, .value = "STATUS",
       .help = "only attempts in this state: COMPLETED, FAILED, LOST, CANCELLED; with --occurrences also SKIPPED, EXPIRED, SCHEDULED …" },
+    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "without TASK: only attempts of tasks in this queue" },
+    { .flag = "worker", .type = OPTION_TEXT, .value = "WORKER", .help = "without TASK: only attempts of this worker" },
+    { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "without TASK: only attempts that ended at this time or later" },
+    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "without TASK: only attempts that ended before this time" },
 };
 /* clang-format on */
 
@@ -21,11 +26,13 @@ static const char detail[] = "DELAY is the start minus the scheduled time, of a 
                              "is 100 ms or more, the cause follows. TOOK is the run time. Times are UTC; the\n"
                              "latest is first. --occurrences --status SCHEDULED prints those to come.\n"
                              "Outputs (answers, results of workers) are in --json; 'belfry show' prints the latest.\n"
+                             "Without TASK it prints what ran over all tasks: what ended last comes first.\n"
                              "\n"
                              "Examples:\n"
                              "  belfry history 019c3f2e-7a40-7000-8000-000000000001\n"
                              "  belfry history --status FAILED --all --json report\n"
-                             "  belfry history --occurrences 019c3f2e-7a\n";
+                             "  belfry history --occurrences 019c3f2e-7a\n"
+                             "  belfry history --status FAILED --queue mail\n";
 
 static void history_add_execution(struct rows *r, const json_t *execution)
 {
@@ -82,6 +89,77 @@ static enum err history_check_status(const struct options *o, struct error *e)
     return ERR_OK;
 }
 
+/* ---- over all tasks ---- */
+
+enum { ALL_COLUMNS = 8 };
+
+static void history_all_header(struct table *t)
+{
+    table_row(t, ALL_COLUMNS, "ENDED", "STATUS", "TASK", "QUEUE", "ATTEMPT", "TOOK", "WORKER", "ERROR");
+}
+
+static void history_add_of_all(struct rows *r, const json_t *x)
+{
+    char when[WHEN_TEXT] = "-", took[WHEN_TEXT] = "-", attempt[24];
+    int64_t from_ms, to_ms;
+    if (json_time_at(x, "completed_at", &to_ms)) {
+        when_utc(to_ms, when);
+        if (json_time_at(x, "started_at", &from_ms))
+            when_took(to_ms - from_ms, took);
+    }
+    struct str name = json_text_at(x, "task_name"), queue = json_text_at(x, "queue"),
+               worker = json_text_at(x, "worker");
+    snprintf(attempt, sizeof attempt, "%lld", (long long)json_i64_at(x, "attempt_number", 0));
+    table_row(&r->table, ALL_COLUMNS, when, table_text(&r->table, json_text_at(x, "status")),
+              table_text(&r->table, name.n ? name : json_text_at(x, "task_id")),
+              table_text(&r->table, queue.n ? queue : S("-")), attempt, took,
+              table_text(&r->table, worker.n ? worker : S("-")),
+              table_text(&r->table, json_text_at(x, "error_message")));
+}
+
+static void history_add_time(const struct options *o, const char *name, struct buf *path)
+{
+    char text[RFC3339_TEXT + 1];
+    if (!option_given(o, name))
+        return;
+    rfc3339_format(option_get(o, name)->number, text);
+    query_add(path, name, str_from(text));
+}
+
+static enum exit_code history_of_all(struct cli *cli, const struct options *o)
+{
+    static const char *const texts[] = { "status", "queue", "worker" };
+    cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, PATH_BYTES);
+    enum exit_code code = client_open(cli, o, &client);
+    if (code)
+        return code;
+    buf_text(&path, "/v1/executions");
+    for (size_t i = 0; i < array_count(texts); i++)
+        if (option_given(o, texts[i]))
+            query_add(&path, texts[i], option_get(o, texts[i])->text);
+    history_add_time(o, "from", &path);
+    history_add_time(o, "to", &path);
+    struct pages p = { .client = client, .path = buf_cstr(&path), .member = "executions", .limit = pages_limit(o) };
+    struct rows r = { .header = history_all_header, .add = history_add_of_all, .keep = { 1, 2, 3, ALL_COLUMNS } };
+    return rows_print(cli, o, &p, &r, ALL_COLUMNS, "nothing ran");
+}
+
+/* Options that only one of the two forms has. */
+static enum err history_check_form(const struct options *o, struct error *e)
+{
+    static const char *const of_all[] = { "queue", "worker", "from", "to" };
+    if (!o->word_count)
+        return option_get(o, "occurrences")->number
+                   ? error_field(e, "--occurrences", "needs a recurring task: belfry history --occurrences TASK")
+                   : ERR_OK;
+    for (size_t i = 0; i < array_count(of_all); i++)
+        if (option_given(o, of_all[i]))
+            return error_set(e, ERR_INVALID, "--%s is for the history of all tasks; leave TASK out", of_all[i]);
+    return ids_check_one(o, e);
+}
+
 static enum exit_code command_history_run(struct cli *cli, const struct options *o)
 {
     struct error e;
@@ -89,8 +167,10 @@ static enum exit_code command_history_run(struct cli *cli, const struct options 
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, PATH_BYTES);
-    if (ids_check_one(o, &e) || history_check_status(o, &e))
+    if (history_check_form(o, &e) || history_check_status(o, &e))
         return cli_fail(cli, "history", &e, EXIT_USAGE);
+    if (!o->word_count)
+        return history_of_all(cli, o);
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE)
         code = ids_resolve(client, o, "/v1/tasks", &ids);
@@ -116,8 +196,8 @@ static enum exit_code command_history_run(struct cli *cli, const struct options 
 
 const struct command command_history = {
     .name = "history",
-    .words = "TASK",
-    .summary = "print a task's attempts, or the occurrences of a recurring one",
+    .words = "[TASK]",
+    .summary = "print what ran: a task's attempts, those of all tasks, or the occurrences of a recurring one",
     .detail = detail,
     .options = options,
     .option_count = array_count(options),

@@ -8,6 +8,7 @@
 #include "cli/command/check.h"
 #include "cli/command/commands.h"
 #include "platform/clock_system.h"
+#include "platform/key_file.h"
 #include "server/guard_settings.h"
 #include "server/options.h"
 #include "server/secret_url.h"
@@ -342,6 +343,14 @@ static struct retention serve_retention(const struct options *o)
                                .interval_ms = option_get(o, "retention.interval")->number };
 }
 
+static enum exit_code serve_run(struct server *a)
+{
+    server_run(a);
+    server_free(a);
+    log_info("stopped");
+    return EXIT_DONE;
+}
+
 static enum exit_code serve_until_stopped(struct cli *cli, const struct options *o, const char *dir,
                                           struct serve_store_urls *urls, struct fleet_urls *fleet,
                                           const struct brokers *brokers, const struct tls_settings *tls,
@@ -365,6 +374,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .admin_listen = option_given(o, "api.admin_listen") ? option_get(o, "api.admin_listen")->text.p : NULL,
         .slots = (size_t)option_get(o, "concurrency")->number,
         .visibility_ms = option_get(o, "visibility")->number,
+        .metric_tenants = (size_t)option_get(o, "metrics.tenants")->number,
         .ahead_bytes = (size_t)option_get(o, "scheduler.ahead_mb")->number << 20,
         .tenant_connections = (size_t)option_get(o, "messages.connections_per_tenant")->number,
         .guard = *guard,
@@ -387,10 +397,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
     }
     serve_warn(cli, a, dir, !setup.store_url);
     serve_print_banner(cli, o, a, dir, &urls->store, fleet, key, &setup);
-    server_run(a);
-    server_free(a);
-    log_info("stopped");
-    return EXIT_DONE;
+    return serve_run(a);
 }
 
 /* ---- for check-config ---- */
@@ -414,9 +421,11 @@ static enum err serve_check_store(const struct options *o, struct error *e)
     buf_init(&urls.store, TEXT_MAX);
     buf_init(&urls.read, TEXT_MAX);
     buf_init(&urls.listen, TEXT_MAX);
-    bool wrong = store_url_read(o, "store", &urls.store, e) || store_url_read(o, "store-read", &urls.read, e) ||
-                 store_url_read(o, "store-listen", &urls.listen, e);
-    return wrong ? e->code : ERR_OK;
+    if (store_url_read(o, "store", &urls.store, e) && options_end_at(o, e))
+        return e->code;
+    if (store_url_read(o, "store-read", &urls.read, e) && options_end_at(o, e))
+        return e->code;
+    return store_url_read(o, "store-listen", &urls.listen, e);
 }
 
 static enum err serve_check_fleet_urls(const struct options *o, struct error *e)
@@ -433,12 +442,33 @@ static enum err serve_check_roles(const struct options *o, struct error *e)
 
 static enum err serve_check_listen(const struct options *o, struct error *e)
 {
-    return options_check_listen(o, "listen", e);
+    return options_check_listen(o, "listen", e) ? error_in(e, "--listen") : ERR_OK;
 }
 
 static enum err serve_check_admin_listen(const struct options *o, struct error *e)
 {
-    return options_check_listen(o, "api.admin_listen", e);
+    return options_check_listen(o, "api.admin_listen", e) ? error_in(e, "api.admin_listen") : ERR_OK;
+}
+
+static enum err serve_check_two_addresses(const struct options *o, struct error *e)
+{
+    struct str api = option_get(o, "listen")->text, admin = option_get(o, "api.admin_listen")->text;
+    bool any_port = admin.n > 1 && str_eq(str_sub(admin, admin.n - 2, admin.n), S(":0"));
+    if (admin.n && str_eq(api, admin) && !any_port)
+        return error_field(e, "api.admin_listen", "is the address of api.listen; give another port");
+    return ERR_OK;
+}
+
+static enum err serve_check_key_file(const struct options *o, struct error *e)
+{
+    struct error why;
+    struct secrets keys;
+    if (!option_given(o, "secrets.key_file"))
+        return ERR_OK;
+    if (key_file_load(option_get(o, "secrets.key_file")->text.p, &keys, &why))
+        return error_field(e, "secrets.key_file", "%s", why.text);
+    explicit_bzero(&keys, sizeof keys);
+    return ERR_OK;
 }
 
 /* An address that other machines can reach is refused as by serve, so that nobody learns of it at the start. */
@@ -455,10 +485,10 @@ static enum err serve_check_tls(const struct options *o, struct error *e)
                : ERR_OK;
 }
 
-value_check *const serve_value_checks[] = {
-    serve_check_brokers, serve_check_guard,  serve_check_store,        serve_check_fleet_urls, serve_check_roles,
-    serve_check_tls,     serve_check_listen, serve_check_admin_listen, options_check_origins,  NULL
-};
+value_check *const serve_value_checks[] = { serve_check_brokers,       serve_check_guard,        serve_check_store,
+                                            serve_check_fleet_urls,    serve_check_roles,        serve_check_tls,
+                                            serve_check_listen,        serve_check_admin_listen, options_check_origins,
+                                            serve_check_two_addresses, serve_check_key_file,     NULL };
 
 enum err serve_check_together(const struct options *o, struct error *e)
 {

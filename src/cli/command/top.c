@@ -46,6 +46,8 @@ static void top_write_warnings(struct top_screen *s, const json_t *status)
     size_t links = json_count_at(status, "tls.unverified_links");
     if (json_is_true(json_at(status, "tls.plaintext")))
         buf_text(&s->out, "Warning: the API speaks plain HTTP on an address that other machines can reach\n");
+    if (json_is_false(json_at(status, "secrets.encrypted")))
+        buf_text(&s->out, "Warning: secret headers are not encrypted in the store: secrets.key_file is not set\n");
     if (reload.n) {
         buf_text(&s->out, "Warning: the certificate could not be read again: ");
         table_plain_text(reload, SIZE_MAX, &s->out);

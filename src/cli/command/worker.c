@@ -124,7 +124,7 @@ static enum err worker_command_check_filter(const struct options *o, struct erro
 
 static enum err worker_command_check_listen(const struct options *o, struct error *e)
 {
-    return options_check_listen(o, "listen", e);
+    return options_check_listen(o, "listen", e) ? error_in(e, "--listen") : ERR_OK;
 }
 
 value_check *const worker_value_checks[] = { worker_command_check_filter, worker_command_check_listen, NULL };

@@ -38,12 +38,17 @@ struct str workflow_file_stem(const char *name)
 
 /* ---- reading ---- */
 
+static const char *workflow_file_shown(const struct workflow_file *f)
+{
+    return strcmp(f->name, "-") == 0 ? "stdin" : f->name;
+}
+
 static enum exit_code workflow_file_refuse(struct cli *cli, const struct workflow_file *f, size_t line,
                                            const struct error *e)
 {
     cleanup_with(buf_release) struct buf place;
     buf_init(&place, WORKFLOW_FILE_MAX);
-    buf_text(&place, strcmp(f->name, "-") == 0 ? "stdin" : f->name);
+    buf_text(&place, workflow_file_shown(f));
     if (line)
         buf_printf(&place, ":%zu", line);
     return cli_fail_at(cli, buf_cstr(&place), e, EXIT_REFUSED);
@@ -105,6 +110,18 @@ enum exit_code workflow_file_open(struct cli *cli, const char *name, struct work
     else
         *ret = f;
     return code;
+}
+
+void workflow_file_note_hidden(struct cli *cli, const struct workflow_file *f)
+{
+    struct lint_errors *hidden = xnew(*hidden);
+    workflow_lint_hidden(&f->text, hidden);
+    for (size_t i = 0; i < hidden->n; i++)
+        fprintf(
+            cli->err,
+            "%s:%zu: note: %s is ***: apply keeps the value that the stored step has, and is refused if it has none\n",
+            workflow_file_shown(f), hidden->v[i].line, hidden->v[i].e.field);
+    free(hidden);
 }
 
 void workflow_file_release(struct workflow_file *f)

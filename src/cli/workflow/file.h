@@ -20,6 +20,9 @@ bool workflow_file_is_named(struct str word);
 enum exit_code workflow_file_open(struct cli *cli, const char *name, struct workflow_file *ret) must_use;
 void workflow_file_release(struct workflow_file *f);
 
+/* Prints a note to stderr for each secret header that is ***, which only a server can judge. */
+void workflow_file_note_hidden(struct cli *cli, const struct workflow_file *f);
+
 /* The definition without blanks and line ends outside of texts: what is sent. The layout of a file makes no new
  * version. */
 void workflow_file_compact(const struct workflow_file *f, struct buf *out);

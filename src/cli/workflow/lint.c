@@ -53,7 +53,7 @@ static void lint_copy(const struct definition_errors *found, struct lint_errors 
 
 void workflow_lint(struct buf *text, struct dag **ret, struct lint_errors *ret_errors)
 {
-    static const struct task_context no_server;
+    static const struct task_context no_server = { .keeps_hidden = true };
     cleanup_with(buf_release) struct buf compact;
     struct error first = { 0 };
     buf_init(&compact, text->max);
@@ -67,5 +67,25 @@ void workflow_lint(struct buf *text, struct dag **ret, struct lint_errors *ret_e
     struct definition_errors *found = xnew(*found);
     definition_find_errors(text, &no_server, &first, LINT_ERRORS_MAX, SIZE_MAX, found);
     lint_copy(found, ret_errors);
+    free(found);
+}
+
+void workflow_lint_hidden(const struct buf *text, struct lint_errors *ret)
+{
+    static const struct task_context new_definition;
+    cleanup_with(dag_freep) struct dag *d = NULL;
+    cleanup_with(buf_release) struct buf copy;
+    struct error first = { 0 };
+    buf_init(&copy, text->max);
+    text_compact(buf_str(text), &copy);
+    *ret = (struct lint_errors){ 0 };
+    if (!str_contains_nocase(buf_str(text), S("\"***\"")) ||
+        !definition_read(buf_str(&copy), &new_definition, &d, &first))
+        return;
+    struct definition_errors *found = xnew(*found);
+    buf_reset(&copy);
+    buf_add(&copy, buf_str(text));
+    definition_find_errors(&copy, &new_definition, &first, LINT_ERRORS_MAX, SIZE_MAX, found);
+    lint_copy(found, ret);
     free(found);
 }

@@ -19,3 +19,6 @@ struct lint_errors {
 /* text: JSON, each value on its line of the file. If it has no error, *ret is the definition and ret_errors->n is 0;
  * otherwise the text is changed. */
 void workflow_lint(struct buf *text, struct dag **ret, struct lint_errors *ret_errors);
+
+/* The secret headers that are ***, of a text without errors. The server keeps their values if it has any. */
+void workflow_lint_hidden(const struct buf *text, struct lint_errors *ret);

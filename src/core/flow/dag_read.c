@@ -361,6 +361,16 @@ static enum err dag_read_graph(struct dag *d, const struct definition_body *b, c
     return dag_check_references(d, doc->root, e);
 }
 
+/* The name is a part of the request, and definitions of other systems have it in the file. */
+static enum err dag_explain_name(struct error *e)
+{
+    if (strcmp(e->field, "name") == 0)
+        return error_field(
+            e, "name",
+            "is not a part of a definition: it is in the path of PUT, and --name of 'belfry workflow apply'");
+    return e->code;
+}
+
 enum err dag_read(struct str text, struct dag **ret, struct error *e)
 {
     struct error own; /* so that e may be NULL */
@@ -375,9 +385,11 @@ enum err dag_read(struct str text, struct dag **ret, struct error *e)
     arena_init(&a, READ_BYTES_MAX);
     if (!arena_str(&d->memory, text, &d->text))
         return error_no_room(e);
-    if (json_parse(d->text, &doc, e) ||
-        json_read(doc.root, definition_fields, array_count(definition_fields), &body, &a, e) ||
-        dag_read_graph(d, &body, &doc, &a, e))
+    if (json_parse(d->text, &doc, e))
+        return e->code;
+    if (json_read(doc.root, definition_fields, array_count(definition_fields), &body, &a, e))
+        return dag_explain_name(e);
+    if (dag_read_graph(d, &body, &doc, &a, e))
         return e->code;
     *ret = take(d);
     return ERR_OK;

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/log.h"
+#include "core/task/settle_metrics.h"
 
 enum { REAPER_ARENA = 64 << 20, REAPER_SETTLE_ARENA = 1 << 20, REAPER_RETRY_MS = 200 };
 
@@ -36,17 +37,13 @@ void reaper_release(struct reaper *r)
 
 /* ---- settling ---- */
 
-static void reaper_count(struct reaper *r, const struct settlement *s)
+static void reaper_count(struct reaper *r, const struct event *e, const struct settlement *s)
 {
-    bool lost = s->verdict.has_execution && s->verdict.execution.status == EXECUTION_LOST;
-    if (s->stale)
-        return;
-    if (lost)
-        metric_add(r->setup.metrics, METRIC_TASKS_RECOVERED, 1);
-    if (s->ret_state == TASK_FAILED)
-        metric_add(r->setup.metrics, METRIC_TASKS_FAILED, 1);
-    if (s->ret_state == TASK_EXPIRED)
-        metric_add(r->setup.metrics, METRIC_TASKS_EXPIRED, 1);
+    if (!s->stale)
+        settle_count(r->setup.metrics, &(struct settled_attempt){ .tenant = e->task.tenant,
+                                                                  .verdict = &s->verdict,
+                                                                  .state = s->ret_state,
+                                                                  .fault = fault_of(&e->outcome) });
 }
 
 static void reaper_acknowledge(struct reaper *r)
@@ -80,7 +77,7 @@ static void reaper_on_settled(struct op *op)
         return;
     }
     for (size_t i = 0; i < r->n; i++) {
-        reaper_count(r, &r->settlements[i]);
+        reaper_count(r, &r->events[i], &r->settlements[i]);
         if (r->source->settled)
             r->source->settled(r, i);
         else

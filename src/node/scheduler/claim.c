@@ -112,6 +112,7 @@ void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tas
         scheduler_arm_one(s, &c->armed[i]);
     }
     metric_add(s->setup.metrics, METRIC_CLAIMS, 1);
+    metric_add(s->setup.metrics, METRIC_TASKS_CLAIMED, (int64_t)tasks->n);
 }
 
 /* Its tasks belong to other nodes, or will be found by recovery. */
@@ -163,6 +164,7 @@ void scheduler_refused(struct scheduler *s, const struct op *op)
 static void scheduler_claim_failed(struct scheduler *s, struct claim *c)
 {
     log_warn("claim_failed", kv_err(&c->op.error));
+    metric_add(s->setup.metrics, METRIC_CLAIM_FAILURES, 1);
     s->retry_ms = min_of(max_of(s->retry_ms * 2, (int64_t)RETRY_MIN_MS), (int64_t)RETRY_MAX_MS);
     s->retry_at_ms = s->now.steady_ms + s->retry_ms;
     if (c->op.kind == OP_CLAIM) {

@@ -103,6 +103,10 @@ struct pool_shortage lanes_shortage(struct lanes *l, const struct lane_entry *e)
 void lanes_each_missing(const struct lanes *l, void (*see)(void *context, const struct pool_shortage *s, size_t lanes),
                         void *context);
 
+/* Every tenant with tasks that have a place, or are leased as far as this node counts them, in no order. */
+void lanes_each_tenant(const struct lanes *l, void (*see)(void *context, int32_t tenant, size_t running),
+                       void *context);
+
 /* How early tasks are claimed. */
 void lanes_set_window(struct lanes *l, int64_t window_ms);
 

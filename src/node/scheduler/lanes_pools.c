@@ -403,6 +403,15 @@ void lanes_each_missing(const struct lanes *l, void (*see)(void *context, const 
     }
 }
 
+void lanes_each_tenant(const struct lanes *l, void (*see)(void *context, int32_t tenant, size_t running), void *context)
+{
+    map_each (&l->tenants, slot) {
+        const struct tenant_entry *t = slot->value;
+        if (t->held + t->leased)
+            see(context, t->number, t->held + t->leased);
+    }
+}
+
 /* ---- the workers change ---- */
 
 static int lanes_compare_groups(const void *a, const void *b)

@@ -8,6 +8,7 @@
 #include "base/failpoint.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "core/task/settle_metrics.h"
 
 enum {
     BATCH = 2000,
@@ -75,25 +76,15 @@ static void updater_batch_free(struct batch *b)
     free(b);
 }
 
-static void updater_count(struct updater *u, const struct settlement *s)
+static void updater_count(struct updater *u, const struct event *e, const struct settlement *s)
 {
-    struct metrics *m = u->setup.metrics;
-    if (s->stale) {
-        metric_add(m, METRIC_RESULTS_STALE, 1);
-        return;
-    }
-    if (s->verdict.has_execution && s->verdict.execution.status != EXECUTION_LOST)
-        metric_add(m, METRIC_TASKS_EXECUTED, 1);
-    if (s->verdict.has_execution && s->verdict.execution.status == EXECUTION_LOST)
-        metric_add(m, METRIC_TASKS_RECOVERED, 1);
-    else if (s->ret_state == TASK_SCHEDULED && s->verdict.has_execution)
-        metric_add(m, METRIC_TASKS_RETRIED, 1);
-    if (s->ret_state == TASK_COMPLETED)
-        metric_add(m, METRIC_TASKS_COMPLETED, 1);
-    if (s->ret_state == TASK_FAILED)
-        metric_add(m, METRIC_TASKS_FAILED, 1);
-    if (s->ret_state == TASK_EXPIRED)
-        metric_add(m, METRIC_TASKS_EXPIRED, 1);
+    if (s->stale)
+        metric_add(u->setup.metrics, METRIC_RESULTS_STALE, 1);
+    else
+        settle_count(u->setup.metrics, &(struct settled_attempt){ .tenant = e->task.tenant,
+                                                                  .verdict = &s->verdict,
+                                                                  .state = s->ret_state,
+                                                                  .fault = fault_of(&e->outcome) });
 }
 
 static void updater_on_acknowledged(struct io_request *e)
@@ -142,7 +133,7 @@ static void updater_batch_done(struct updater *u, struct batch *b)
     else
         u->setup.unblocked(u->setup.context, lanes);
     for (size_t i = 0; i < b->settle.n; i++) {
-        updater_count(u, &b->settle.v[i]);
+        updater_count(u, &b->events.v[i], &b->settle.v[i]);
         u->setup.settled(u->setup.context, &b->events.v[i], &b->settle.v[i]);
     }
     if (u->setup.batch_settled)

@@ -40,7 +40,8 @@
     X(AWAIT, await)                                                                                                    \
     X(SIGNAL, signal)                                                                                                  \
     X(STOP, stop)                                                                                                      \
-    X(DEFINE, define)
+    X(DEFINE, define)                                                                                                  \
+    X(RESEAL, reseal)
 
 enum op_kind {
 #define X(name, verb) OP_##name,
@@ -63,7 +64,8 @@ struct op {
     void (*done)(struct op *op); /* called after the commit or the failure, on the thread that drives the submitter */
     void *context;
     const struct audit *audit; /* NULL, or the row that the operation leaves (port/store/audit.h) */
-    struct list link;          /* the writer's, like the next two */
+    struct list link;          /* the writer's, like the next three */
+    int64_t submitted_ns;      /* steady */
     /* NULL, or set by a writer in front of another one that calls `done` on a thread of its choice
      * (platform/loop_uv.c): the inner writer then reports the result here instead. */
     void (*deliver)(struct op *op);

@@ -229,6 +229,19 @@ static void check_define(const struct op *op)
     assert((d->name.n > 0 || d->definition) && d->remove == !d->definition);
 }
 
+static void check_reseal(const struct op *op)
+{
+    const struct op_reseal *r = (const struct op_reseal *)op;
+    for (size_t i = 0; i < r->n; i++)
+        assert(r->v[i].becomes.n > 0 && (i == 0 || uuid_cmp(r->v[i - 1].id, r->v[i].id) < 0));
+}
+
+static void check_reseal_result(const struct op *op)
+{
+    const struct op_reseal *r = (const struct op_reseal *)op;
+    assert(r->ret_changed <= r->n);
+}
+
 /* ---- weights: the number of rows that an operation may touch ---- */
 
 /* Edges are rows, too. */
@@ -265,6 +278,7 @@ WEIGHT(worker_report, n)
 WEIGHT(breakers, n)
 WEIGHT(signal, n)
 WEIGHT(stop, max)
+WEIGHT(reseal, n)
 #undef WEIGHT
 
 static size_t leases_expired_weight(const struct op *op)
@@ -326,6 +340,7 @@ const struct op_row op_table[OP_KINDS] = {
     [OP_SIGNAL]        = { "OP_SIGNAL",         OP_REST,  OP_VIA_ALL,    signal_weight,         KEY(signal),   check_signal,         NULL },
     [OP_STOP]          = { "OP_STOP",           OP_REST,  OP_VIA_ALL,    stop_weight,           KEY(stop),     check_stop,           NULL },
     [OP_DEFINE]        = { "OP_DEFINE",         OP_REST,  OP_VIA_ALL,    NULL,                  KEY(define),   check_define,         NULL },
+    [OP_RESEAL]        = { "OP_RESEAL",         OP_REST,  OP_VIA_ALL,    reseal_weight,         0,             check_reseal,         check_reseal_result },
 };
 /* clang-format on */
 #undef KEY

@@ -3,6 +3,8 @@
  *
  * One reader belongs to one thread at a time. It sees every transaction that was committed before the call, except
  * where the caller allows a lag (may_lag). */
+#include "core/sharing/partition.h"
+#include "port/secrets.h"
 #include "port/store/audit.h"
 #include "port/store/breakers.h"
 #include "port/store/catalog.h"
@@ -145,6 +147,7 @@ struct backlog_row {
 struct backlog_rows {
     struct backlog_row *v;
     size_t n;
+    int64_t by_partition[PARTITIONS]; /* of all lanes together; if the store is not shared, all are in the first */
 };
 
 /* What a tenant has, without deleted tasks. */
@@ -157,6 +160,13 @@ struct tenant_usage {
 struct lease_row {
     int64_t fence, until_ms;
     struct str worker, progress;
+};
+
+/* Tasks with secrets, for OP_RESEAL. Of each only id, tenant, kind, parent, state and target_config are set. */
+struct sealed_page {
+    struct tasks tasks; /* by id */
+    bool more;
+    struct uuid next_after; /* if more */
 };
 
 struct reader {
@@ -203,6 +213,9 @@ struct reader_ops {
     enum err (*breakers)(struct reader *, const struct breaker_filter *, struct arena *, struct breaker_rows *ret,
                          struct error *);
     enum err (*sealed)(struct reader *, struct str key_id, bool *ret, struct error *);
+    enum err (*sealed_page)(struct reader *, struct str key_id, struct uuid after, size_t max, struct arena *,
+                            struct sealed_page *ret, struct error *);
+    enum err (*key_prints)(struct reader *, struct key_prints *ret, struct error *);
     enum err (*audit)(struct reader *, const struct audit_filter *, struct arena *, struct audit_page *ret,
                       struct error *);
     enum err (*definition)(struct reader *, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *,
@@ -286,6 +299,12 @@ enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struc
                          struct error *e) must_use;
 /* Whether a task has a secret that is encrypted with this key (port/secrets.h); empty: with any. Reads all tasks. */
 enum err reader_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e) must_use;
+/* Looks at the next `max` tasks above `after`, at fewer if the arena is full, deleted ones included. Returns those that
+ * have a secret which is encrypted with another key than this one. */
+enum err reader_sealed_page(struct reader *r, struct str key_id, struct uuid after, size_t max, struct arena *a,
+                            struct sealed_page *ret, struct error *e) must_use;
+/* The keys that the store knows. */
+enum err reader_key_prints(struct reader *r, struct key_prints *ret, struct error *e) must_use;
 /* See port/store/audit.h. */
 enum err reader_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
                       struct error *e) must_use;

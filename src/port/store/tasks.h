@@ -1,5 +1,6 @@
 #pragma once
-/* port/store/tasks.h - operations by which users create and change tasks: OP_INSERT, OP_PUT. A part of port/store.h. */
+/* port/store/tasks.h - operations by which users create and change tasks: OP_INSERT, OP_PUT; and
+ * OP_RESEAL. A part of port/store.h. */
 #include "core/task/task.h"
 #include "port/store/dependencies.h"
 #include "port/store/operation.h"
@@ -93,6 +94,23 @@ struct op_put {
     uint64_t
         ret_unblocked_lanes; /* lanes of tasks that are SCHEDULED again: they got a slot, or their join starts them */
     bool ret_arrivals_left;  /* OP_ARRIVE is needed */
+};
+
+/* OP_RESEAL - replaces secrets of tasks by the same secrets, encrypted with another key (port/secrets.h).
+ *
+ *  1. A task that is not RUNNING and whose target_config is still `was` gets `becomes`. The rest of its row stays,
+ *     its version included: to users it is the same task. Deleted tasks are changed, too.
+ *  2. Other tasks stay as they are, and so may a task that another transaction is changing. The caller finds them again
+ *     later (reader_sealed_page). A RUNNING task is left out because its settlement may write the whole row. */
+struct resealed {
+    struct uuid id;
+    struct str was, becomes; /* target_config */
+};
+struct op_reseal {
+    struct op op;
+    const struct resealed *v; /* in ascending order of their ids */
+    size_t n;
+    size_t ret_changed;
 };
 
 /* For stores, so that all answer alike. */

@@ -166,7 +166,7 @@ static void http_host_judge_literal(struct http_host *h)
 {
     h->state = guard_allows_address(&h->runner->guard, h->literal, 0) ? HOST_READY : HOST_FAILED;
     h->failure = FAILURE_REFUSED;
-    h->why = "address is not allowed";
+    h->why = GUARD_REFUSED;
 }
 
 /* Called when a run has joined the queue: starts a lookup, fails the queue or starts calls. */

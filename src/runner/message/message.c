@@ -111,7 +111,7 @@ void message_set_lost(struct message_in_flight *msg, struct peer_check *check, b
     if (!check->blocked)
         message_tell_detail(check, why);
     if (check->blocked && !check->has_names)
-        message_set_failed(msg, FAILURE_REFUSED, sent, "address is not allowed");
+        message_set_failed(msg, FAILURE_REFUSED, sent, GUARD_REFUSED);
     else if (sent)
         message_set_failed(msg, FAILURE_NETWORK, true, "connection was lost");
     else

@@ -172,6 +172,7 @@ struct copying {
     struct copy_sum sums[COPY_TABLES];
     int64_t added[COPY_TABLES];
     struct key_prints keys;
+    bool has_secrets;
 };
 
 static void copy_report(struct copying *c, enum copy_step step, enum copy_table t, int64_t done, int64_t total)
@@ -316,7 +317,8 @@ static enum err copy_mark_target(struct copying *c, struct error *e)
 
 static enum err copy_keys(struct copying *c, struct error *e)
 {
-    return copy_source_keys(c->source, &c->keys, e) ? e->code : copy_target_keys(c->target, &c->keys, e);
+    return copy_source_keys(c->source, &c->keys, &c->has_secrets, e) ? e->code
+                                                                     : copy_target_keys(c->target, &c->keys, e);
 }
 
 static enum err copy_run(struct copying *c, struct error *e)
@@ -343,7 +345,7 @@ enum err store_copy(const struct copy_request *r, struct copied ret[COPY_TABLES]
         ret[t] =
             (struct copied){ copy_kinds[t].name, c->sums[t].rows, c->added[t], { c->sums[t].v[0], c->sums[t].v[1] } };
     if (rc == ERR_OK && r->ret_has_secrets)
-        *r->ret_has_secrets = c->keys.n > 0;
+        *r->ret_has_secrets = c->has_secrets;
     copy_target_free(c->target);
     copy_source_free(c->source);
     buf_release(&c->scratch);

@@ -93,8 +93,9 @@ enum err copy_source_open(const char *directory, int64_t now_ms, struct copy_sou
 void copy_source_free(struct copy_source *s); /* NULL is fine */
 enum err copy_source_pepper(const struct copy_source *s, uint8_t ret[PEPPER_SIZE], bool *ret_found,
                             struct error *e) must_use;
-/* What it knows of the keys that its secrets are encrypted with (port/secrets.h); none if no task has any. */
-enum err copy_source_keys(struct copy_source *s, struct key_prints *ret, struct error *e) must_use;
+/* Whether tasks have secrets, and the fingerprints of the keys that these are encrypted with (port/secrets.h). */
+enum err copy_source_keys(struct copy_source *s, struct key_prints *ret, bool *ret_has_secrets,
+                          struct error *e) must_use;
 enum err copy_source_count(struct copy_source *s, enum copy_table t, int64_t *ret, struct error *e) must_use;
 /* begin() starts at the first row; next() reads one row after the other into a zeroed struct. */
 enum err copy_source_begin(struct copy_source *s, enum copy_table t, struct error *e) must_use;

@@ -47,3 +47,19 @@ void reader_place_read(struct uuid place, int64_t *ret_at, int64_t *ret_skip)
     memcpy(ret_at, place.b, sizeof *ret_at);
     memcpy(ret_skip, place.b + sizeof *ret_at, sizeof *ret_skip);
 }
+
+enum err sealed_page_add(struct sealed_page *page, const struct task *t, size_t i, size_t max, struct arena *a,
+                         bool *ret_has_room, struct error *e)
+{
+    struct task copy = *t;
+    *ret_has_room = !t->target_config.n || arena_str(a, t->target_config, &copy.target_config);
+    if (!*ret_has_room && i == 0)
+        return reader_no_room(e);
+    page->more = !*ret_has_room || i + 1 == max;
+    if (!*ret_has_room)
+        return ERR_OK;
+    page->next_after = t->id;
+    if (t->target_config.n)
+        page->tasks.v[page->tasks.n++] = copy;
+    return ERR_OK;
+}

@@ -49,14 +49,6 @@ enum err store_postgres_join(const char *url, struct clock *clock, void *pepper,
     return pg_absent_error(e);
 }
 
-enum err store_postgres_keys(const char *url, struct clock *clock, struct key_prints *ret, struct error *e)
-{
-    (void)url;
-    (void)clock;
-    (void)ret;
-    return pg_absent_error(e);
-}
-
 enum err store_postgres_key_use(const char *url, struct clock *clock, const struct key_print *k,
                                 const struct key_prints *known, struct error *e)
 {
@@ -64,6 +56,14 @@ enum err store_postgres_key_use(const char *url, struct clock *clock, const stru
     (void)clock;
     (void)k;
     (void)known;
+    return pg_absent_error(e);
+}
+
+enum err store_postgres_key_note(const char *url, struct clock *clock, const struct key_print *k, struct error *e)
+{
+    (void)url;
+    (void)clock;
+    (void)k;
     return pg_absent_error(e);
 }
 

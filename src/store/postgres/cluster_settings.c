@@ -66,17 +66,16 @@ enum err store_postgres_join(const char *url, struct clock *clock, void *pepper,
 
 /* ---- keys that encrypt secrets (port/secrets.h): `key:ID` and `key_print`, as in SQLite ---- */
 
-static enum err pg_cluster_keys(struct pg_conn *c, struct key_prints *ret, struct error *e)
+const struct pg_statement pg_cluster_keys = {
+    "cluster_keys", "SELECT name, value FROM cluster WHERE name = 'key_print' OR name LIKE 'key:%'"
+};
+
+enum err pg_cluster_key_prints(const struct pg_result *r, struct key_prints *ret, struct error *e)
 {
-    static const struct pg_statement all = { "cluster_keys", "SELECT name, value FROM cluster WHERE name = 'key_print' "
-                                                             "OR name LIKE 'key:%'" };
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
     struct key_prints known = { 0 };
-    if (pg_run(c, &all, NULL, &r, e))
-        return e->code;
-    for (int i = 0; i < r.rows; i++)
-        if (!key_prints_add(&known, pg_text(&r, i, 0), pg_text(&r, i, 1)))
-            return pg_cluster_damaged(pg_text(&r, i, 0), e);
+    for (int i = 0; i < r->rows; i++)
+        if (!key_prints_add(&known, pg_text(r, i, 0), pg_text(r, i, 1)))
+            return pg_cluster_damaged(pg_text(r, i, 0), e);
     *ret = known;
     return ERR_OK;
 }
@@ -101,6 +100,20 @@ static enum err pg_cluster_key_use(struct pg_conn *c, const struct key_print *k,
     return rc;
 }
 
+static enum err pg_cluster_key_note(struct pg_conn *c, const struct key_print *k, struct error *e)
+{
+    static const struct pg_statement note = {
+        "cluster_key_note", "INSERT INTO cluster (name, value) VALUES ('key:' || $1, $2) ON CONFLICT DO NOTHING"
+    };
+    struct pg_params p;
+    pg_params_init(&p);
+    pg_add_text(&p, str_from(k->id));
+    pg_add_bytes(&p, (struct str){ (const char *)k->print, SECRETS_PRINT });
+    enum err rc = pg_run(c, &note, &p, NULL, e);
+    pg_params_release(&p);
+    return rc;
+}
+
 static enum err pg_cluster_key_drop(struct pg_conn *c, const struct key_print *k, struct error *e)
 {
     static const struct pg_statement drop = { "cluster_key_drop", "DELETE FROM cluster WHERE name = 'key:' || $1" };
@@ -118,16 +131,6 @@ static enum err pg_cluster_connect(const char *url, struct clock *clock, struct 
     return rc ? rc : pg_conn_ready(ret, e);
 }
 
-enum err store_postgres_keys(const char *url, struct clock *clock, struct key_prints *ret, struct error *e)
-{
-    struct pg_conn c = { 0 };
-    enum err rc = pg_cluster_connect(url, clock, &c, e);
-    if (!rc)
-        rc = pg_cluster_keys(&c, ret, e);
-    pg_conn_release(&c);
-    return rc;
-}
-
 enum err store_postgres_key_use(const char *url, struct clock *clock, const struct key_print *k,
                                 const struct key_prints *known, struct error *e)
 {
@@ -135,6 +138,16 @@ enum err store_postgres_key_use(const char *url, struct clock *clock, const stru
     enum err rc = pg_cluster_connect(url, clock, &c, e);
     if (!rc)
         rc = pg_cluster_key_use(&c, k, known, e);
+    pg_conn_release(&c);
+    return rc;
+}
+
+enum err store_postgres_key_note(const char *url, struct clock *clock, const struct key_print *k, struct error *e)
+{
+    struct pg_conn c = { 0 };
+    enum err rc = pg_cluster_connect(url, clock, &c, e);
+    if (!rc)
+        rc = pg_cluster_key_note(&c, k, e);
     pg_conn_release(&c);
     return rc;
 }

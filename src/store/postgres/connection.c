@@ -521,7 +521,7 @@ static enum err pg_conn_check_result(struct pg_conn *c, const PGresult *r, struc
 
 static enum err pg_conn_get_one(struct pg_conn *c, PGresult **ret, struct error *e)
 {
-    PGresult *r;
+    PGresult *r = NULL;
     struct error ignored;
     const char *prepares = c->sent[c->sent_first].prepares;
     if (pg_conn_read_result(c, &r, e))

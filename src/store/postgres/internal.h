@@ -513,6 +513,9 @@ void pg_add_ids(struct pg_params *p, const struct uuid *ids, size_t n);
 
 /* ---- settings of the whole cluster (cluster_settings.c) ---- */
 
+/* The fingerprints of keys, and reading them. */
+extern const struct pg_statement pg_cluster_keys;
+enum err pg_cluster_key_prints(const struct pg_result *r, struct key_prints *ret, struct error *e) must_use;
 /* The value of a name, n bytes. If there is none yet, the given value is stored. */
 enum err pg_cluster_value(struct pg_conn *c, struct str name, void *value, size_t n, struct error *e) must_use;
 

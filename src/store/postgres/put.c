@@ -1,4 +1,4 @@
-/* OP_PUT.
+/* OP_PUT, OP_RESEAL.
  *
  * A change locks the task's row. If it withdraws occurrences that were spawned ahead, it locks the recurring task's row
  * first, then the occurrences' rows in the order of their ids. So does the cancellation of one
@@ -255,4 +255,37 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
         pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e))
         return e->code;
     return pg_put_arrive(s, op, &next, e);
+}
+
+/* ---- OP_RESEAL ---- */
+
+/* Leaves out rows that another transaction has locked: nothing waits for them, and no order of locks matters. */
+static const struct pg_statement reseal = {
+    "reseal",
+    "WITH x AS MATERIALIZED (SELECT t.id, x.becomes FROM unnest($*) AS x (id, was, becomes) JOIN tasks AS t ON "
+    "t.id = x.id WHERE t.target_config = x.was AND t.state <> " SQL_RUNNING " FOR UPDATE OF t SKIP LOCKED) "
+    "UPDATE tasks SET target_config = x.becomes FROM x WHERE tasks.id = x.id",
+};
+
+enum err postgres_reseal(struct store_postgres *s, struct op *base)
+{
+    struct op_reseal *op = (struct op_reseal *)base;
+    struct pg_params *p = &s->params;
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_params_reset(p);
+    pg_array(p, PG_UUID);
+    for (size_t i = 0; i < op->n; i++)
+        pg_element_uuid(p, op->v[i].id);
+    pg_array_end(p);
+    pg_array(p, PG_TEXT);
+    for (size_t i = 0; i < op->n; i++)
+        pg_element_text(p, op->v[i].was);
+    pg_array_end(p);
+    pg_array(p, PG_TEXT);
+    for (size_t i = 0; i < op->n; i++)
+        pg_element_text(p, op->v[i].becomes);
+    pg_array_end(p);
+    enum err rc = pg_run(&s->conn, &reseal, p, &r, &base->error);
+    op->ret_changed = rc ? 0 : (size_t)r.affected;
+    return rc;
 }

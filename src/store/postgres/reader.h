@@ -90,6 +90,9 @@ enum err reader_postgres_outputs(struct reader *base, struct uuid run, int64_t f
 enum err reader_postgres_signals(struct reader *base, struct uuid run, struct str name, struct arena *a,
                                  struct signal_rows *ret, struct error *e);
 enum err reader_postgres_sealed(struct reader *base, struct str key_id, bool *ret, struct error *e);
+enum err reader_postgres_sealed_page(struct reader *base, struct str key_id, struct uuid after, size_t max,
+                                     struct arena *a, struct sealed_page *ret, struct error *e);
+enum err reader_postgres_key_prints(struct reader *base, struct key_prints *ret, struct error *e);
 enum err reader_postgres_audit(struct reader *base, const struct audit_filter *f, struct arena *a,
                                struct audit_page *ret, struct error *e);
 enum err reader_postgres_backlog(struct reader *base, int64_t now_ms, struct arena *a, struct backlog_rows *ret,

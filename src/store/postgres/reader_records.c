@@ -372,10 +372,10 @@ enum err reader_postgres_backlog(struct reader *base, int64_t now_ms, struct are
 {
     static const struct pg_statement counted = {
         "read_backlog",
-        "SELECT l.tenant_id, l.queue, l.priority, t.due FROM lanes AS l, LATERAL (SELECT count(*) AS due "
-        "FROM tasks AS t WHERE t.state = " SQL_SCHEDULED
-        " AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted) AS t "
-        "WHERE l.pool IN (0, 1, 5) AND t.due > 0"
+        "SELECT l.tenant_id, l.queue, l.priority, sum(t.due)::bigint, t.part FROM lanes AS l, LATERAL (SELECT t.part, "
+        "count(*) AS due FROM tasks AS t WHERE t.state = " SQL_SCHEDULED
+        " AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted GROUP BY t.part) AS t "
+        "WHERE l.pool IN (0, 1, 5) GROUP BY GROUPING SETS ((l.lane, l.tenant_id, l.queue, l.priority), (t.part))"
     };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);
@@ -383,14 +383,19 @@ enum err reader_postgres_backlog(struct reader *base, int64_t now_ms, struct are
     pg_add_i64(pg_reader_params(r), now_ms);
     if (pg_reader_run(r, true, &counted, &got, e))
         return e->code;
-    struct backlog_rows rows = { .v = arena_array(a, struct backlog_row, (size_t)got.rows), .n = (size_t)got.rows };
+    struct backlog_rows rows = { .v = arena_array(a, struct backlog_row, (size_t)got.rows) };
     for (int i = 0; i < got.rows; i++) {
         if (!rows.v)
             return reader_no_room(e);
-        rows.v[i] = (struct backlog_row){ .tenant = (int32_t)pg_i64(&got, i, 0),
-                                          .priority = (int)pg_i64(&got, i, 2),
-                                          .due = pg_i64(&got, i, 3) };
-        if (!arena_str(a, pg_text(&got, i, 1), &rows.v[i].queue))
+        if (!pg_is_null(&got, i, 4)) { /* of a partition; else of a lane */
+            rows.by_partition[pg_i64(&got, i, 4) % PARTITIONS] = pg_i64(&got, i, 3);
+            continue;
+        }
+        struct backlog_row *row = &rows.v[rows.n++];
+        *row = (struct backlog_row){ .tenant = (int32_t)pg_i64(&got, i, 0),
+                                     .priority = (int)pg_i64(&got, i, 2),
+                                     .due = pg_i64(&got, i, 3) };
+        if (!arena_str(a, pg_text(&got, i, 1), &row->queue))
             return reader_no_room(e);
     }
     *ret = rows;
@@ -549,6 +554,57 @@ enum err reader_postgres_sealed(struct reader *base, struct str key_id, bool *re
         return e->code;
     *ret = got.rows > 0;
     return ERR_OK;
+}
+
+static struct task reader_postgres_sealed_task(const struct pg_result *r, int row)
+{
+    enum { ID, TENANT, KIND, PARENT, STATE, CONFIG };
+    return (struct task){
+        .id = pg_uuid(r, row, ID),
+        .tenant = (int32_t)pg_i64(r, row, TENANT),
+        .kind = (enum task_kind)pg_i64(r, row, KIND),
+        .parent = pg_uuid(r, row, PARENT),
+        .state = (enum task_state)pg_i64(r, row, STATE),
+        .target_config = pg_text(r, row, CONFIG),
+    };
+}
+
+enum err reader_postgres_sealed_page(struct reader *base, struct str key_id, struct uuid after, size_t max,
+                                     struct arena *a, struct sealed_page *ret, struct error *e)
+{
+    static const struct pg_statement next = {
+        "read_sealed_page",
+        "SELECT id, tenant_id, kind, parent_id, state, CASE WHEN strpos(replace(target_config, '\"enc:1:' || $1 || "
+        "':', ''), '\"enc:1:') > 0 THEN target_config END FROM tasks WHERE id > "
+        "coalesce($2, uuid '00000000-0000-0000-0000-000000000000') ORDER BY id LIMIT $3"
+    };
+    struct pg_reader *r = pg_reader_self(base);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    struct sealed_page page = { .tasks.v = arena_array(a, struct task, max) };
+    e = pg_reader_error(base, e);
+    if (!page.tasks.v)
+        return reader_no_room(e);
+    pg_add_text(pg_reader_params(r), key_id);
+    pg_add_uuid(&r->params, after);
+    pg_add_i64(&r->params, (int64_t)max);
+    enum err rc = pg_reader_run(r, false, &next, &got, e);
+    bool has_room = true;
+    for (int i = 0; !rc && has_room && i < got.rows; i++) {
+        struct task t = reader_postgres_sealed_task(&got, i);
+        rc = sealed_page_add(&page, &t, (size_t)i, max, a, &has_room, e);
+    }
+    if (!rc)
+        *ret = page;
+    return rc;
+}
+
+enum err reader_postgres_key_prints(struct reader *base, struct key_prints *ret, struct error *e)
+{
+    struct pg_reader *r = pg_reader_self(base);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    e = pg_reader_error(base, e);
+    (void)pg_reader_params(r);
+    return pg_reader_run(r, false, &pg_cluster_keys, &got, e) ? e->code : pg_cluster_key_prints(&got, ret, e);
 }
 
 /* ---- what ran, over all tasks ---- */

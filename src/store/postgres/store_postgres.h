@@ -40,14 +40,15 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
  * this database was begun and not completed. */
 enum err store_postgres_join(const char *url, struct clock *clock, void *pepper, size_t n, struct error *e) must_use;
 
-/* What the database knows of the keys that its secrets are encrypted with (port/secrets.h). */
-struct key_print;
-struct key_prints;
-enum err store_postgres_keys(const char *url, struct clock *clock, struct key_prints *ret, struct error *e) must_use;
-/* From now on nodes encrypt with this key. Nothing changes if another node has changed what is `known` in between: read
+/* Change what the database knows of the keys that its secrets are encrypted with (reader_key_prints).
+ *
+ * From now on nodes encrypt with this key. Nothing changes if another node has changed what is `known` in between: read
  * it again. */
 enum err store_postgres_key_use(const char *url, struct clock *clock, const struct key_print *k,
                                 const struct key_prints *known, struct error *e) must_use;
+/* The database knows this key, too. */
+enum err store_postgres_key_note(const char *url, struct clock *clock, const struct key_print *k,
+                                 struct error *e) must_use;
 enum err store_postgres_key_drop(const char *url, struct clock *clock, const struct key_print *k,
                                  struct error *e) must_use;
 

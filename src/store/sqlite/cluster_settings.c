@@ -125,25 +125,26 @@ enum err sqlite_key_prints(struct conn *c, struct key_prints *ret, struct error 
     return rc;
 }
 
-enum err store_sqlite_keys(struct store *base, struct key_prints *ret, struct error *e)
+static enum err key_prints_run(struct conn *c, const char *sql, const char *id, const uint8_t *print, struct error *e)
 {
-    return sqlite_key_prints(&container_of(base, struct store_sqlite, base)->conn, ret, e);
+    sqlite3_stmt *st;
+    if (key_prints_prepare(c, sql, &st, e))
+        return e->code;
+    sqlite3_bind_text(st, 1, id, -1, SQLITE_STATIC);
+    if (print)
+        sqlite3_bind_blob(st, 2, print, SECRETS_PRINT, SQLITE_STATIC);
+    enum err rc = conn_run(c, st, e);
+    sqlite3_finalize(st);
+    return rc;
 }
 
 static enum err key_prints_write(struct store *base, const char *sql, const char *id, const uint8_t *print,
                                  struct error *e)
 {
     struct store_sqlite *s = container_of(base, struct store_sqlite, base);
-    sqlite3_stmt *st;
-    if (key_prints_prepare(&s->conn, sql, &st, e))
-        return e->code;
-    sqlite3_bind_text(st, 1, id, -1, SQLITE_STATIC);
-    if (print)
-        sqlite3_bind_blob(st, 2, print, SECRETS_PRINT, SQLITE_STATIC);
     pthread_mutex_lock(&s->writing);
-    enum err rc = conn_run(&s->conn, st, e);
+    enum err rc = key_prints_run(&s->conn, sql, id, print, e);
     pthread_mutex_unlock(&s->writing);
-    sqlite3_finalize(st);
     return rc;
 }
 

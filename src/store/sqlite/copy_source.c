@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "platform/key_file.h"
 #include "store/common/copy_internal.h"
 #include "store/sqlite/internal.h"
 
@@ -95,14 +96,34 @@ enum err copy_source_pepper(const struct copy_source *s, uint8_t ret[PEPPER_SIZE
                             : error_set(e, ERR_CORRUPT, "'%s' is not what Belfry wrote there: restore a backup", path);
 }
 
-enum err copy_source_keys(struct copy_source *s, struct key_prints *ret, struct error *e)
+/* An earlier version left the directory without fingerprints: takes those of the keys in its file. If the file is
+ * elsewhere, none is known, and a node notices a wrong file by the first task that needs another key. */
+static enum err copy_source_file_keys(const struct copy_source *s, struct key_prints *ret, struct error *e)
+{
+    cleanup_with(free_charp) char *path = directory_path(s->directory, KEY_FILE_NAME);
+    struct secrets keys = { 0 };
+    enum err rc = key_file_load(path, &keys, e);
+    if (rc)
+        return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    for (size_t i = 0; i < keys.n; i++)
+        ret->v[ret->n++] = secrets_print(&keys, i);
+    memcpy(ret->current, ret->v[0].print, SECRETS_PRINT);
+    ret->has_current = true;
+    explicit_bzero(&keys, sizeof keys);
+    return ERR_OK;
+}
+
+enum err copy_source_keys(struct copy_source *s, struct key_prints *ret, bool *ret_has_secrets, struct error *e)
 {
     static const char sealed_sql[] = "SELECT EXISTS (SELECT 1 FROM tasks WHERE instr(target_config, '\"enc:1:'))";
     int64_t sealed;
     *ret = (struct key_prints){ 0 };
     if (conn_number(&s->conn, sealed_sql, &sealed, e))
         return e->code;
-    return sealed ? sqlite_key_prints(&s->conn, ret, e) : ERR_OK;
+    *ret_has_secrets = sealed;
+    if (!sealed || sqlite_key_prints(&s->conn, ret, e))
+        return sealed ? e->code : ERR_OK;
+    return ret->n ? ERR_OK : copy_source_file_keys(s, ret, e);
 }
 
 enum err copy_source_count(struct copy_source *s, enum copy_table t, int64_t *ret, struct error *e)

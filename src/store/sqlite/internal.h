@@ -273,6 +273,7 @@ enum writer_statement {
     ST_BREAKER_PUT,
     ST_BREAKER_CLOSE,
     ST_BREAKER_CLOSE_HOST,
+    ST_RESEAL,
     ST_SETTLE,
     ST_SETTLE_DONE,
     ST_MOVE_LANE,
@@ -482,6 +483,9 @@ enum err sqlite_audit_purge(struct store_sqlite *s, int64_t before_ms, size_t ma
 struct key_prints;
 enum err sqlite_key_prints(struct conn *c, struct key_prints *ret, struct error *e) must_use; /* cluster_settings.c */
 enum err reader_sqlite_sealed(struct reader *base, struct str key_id, bool *ret, struct error *e);
+enum err reader_sqlite_sealed_page(struct reader *base, struct str key_id, struct uuid after, size_t max,
+                                   struct arena *a, struct sealed_page *ret, struct error *e);
+enum err reader_sqlite_key_prints(struct reader *base, struct key_prints *ret, struct error *e);
 enum err reader_sqlite_history(struct reader *base, const struct history_filter *f, struct arena *a,
                                struct history_page *ret, struct error *e);
 enum err reader_sqlite_audit(struct reader *base, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
@@ -625,6 +629,7 @@ enum reader_statement {
     RD_WORKERS,
     RD_BREAKERS,
     RD_SEALED,
+    RD_SEALED_PAGE,
     RD_AUDIT,
     RD_AUDIT_SCANNED,
     RD_HISTORY,

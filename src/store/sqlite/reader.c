@@ -79,6 +79,9 @@ static const char *const reader_sql[] = {
                  " AND t.fence = l.fence WHERE l.task_id = ?1 AND l.tenant_id = ?2",
     [RD_WORKERS] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
     [RD_SEALED] = "SELECT 1 FROM tasks WHERE instr(target_config, '\"enc:1:' || ?) LIMIT 1",
+    [RD_SEALED_PAGE] = "SELECT id, tenant_id, kind, parent_id, state, CASE WHEN instr(replace(target_config, "
+                       "'\"enc:1:' || ?1 || ':', ''), '\"enc:1:') THEN target_config END FROM tasks WHERE id > ?2 "
+                       "ORDER BY id LIMIT ?3",
     [RD_AUDIT] = "SELECT 0" AUDIT_COLUMNS(
         SQL_NAME) " FROM audit WHERE id < ?1 AND id >= ?2 AND (?3 = 0 OR tenant_id = ?3) "
                   "AND (?4 = '' OR actor = ?4) AND (?5 = '' OR object = ?5) AND (?6 = '' OR action = ?6 "
@@ -578,6 +581,7 @@ static enum err reader_sqlite_backlog(struct reader *base, int64_t now_ms, struc
             return reader_no_room(e);
         if (row.due)
             rows.v[rows.n++] = row;
+        rows.by_partition[0] += row.due;
     }
     *ret = rows;
     return ERR_OK;
@@ -638,6 +642,8 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .breakers = reader_sqlite_breakers,
                                            .audit = reader_sqlite_audit,
                                            .sealed = reader_sqlite_sealed,
+                                           .sealed_page = reader_sqlite_sealed_page,
+                                           .key_prints = reader_sqlite_key_prints,
                                            .definition = reader_sqlite_definition,
                                            .workflow = reader_sqlite_workflow,
                                            .workflows = reader_sqlite_workflows,

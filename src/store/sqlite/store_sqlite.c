@@ -154,6 +154,7 @@ static const char *const writer_sql[] = {
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (tenant_id, host) DO UPDATE SET until_ms = ?5, "
         "reason = ?9, reopened = reopened + 1 WHERE until_ms < ?5",
     [ST_BREAKER_CLOSE] = "DELETE FROM breakers WHERE tenant_id = ?1 AND id = ?2",
+    [ST_RESEAL] = "UPDATE tasks SET target_config = ?3 WHERE id = ?1 AND target_config = ?2 AND state <> " SQL_RUNNING,
     [ST_BREAKER_CLOSE_HOST] = "DELETE FROM breakers WHERE tenant_id = ?1 AND host = ?2",
     [ST_SETTLE] = "UPDATE tasks SET state = ?2, due_ms = coalesce(?3, due_ms), attempts = ?4, losses = ?5, "
                   "claim_id = NULL, updated_ms = ?6, started_ms = coalesce(?7, started_ms), completed_ms = ?8, "
@@ -487,7 +488,7 @@ static bool sqlite_needs_savepoint(const struct op *op)
     static const bool needs[OP_KINDS] = {
         [OP_INSERT] = true,  [OP_CLAIM] = true,     [OP_PUT] = true,      [OP_KEY_PUT] = true,
         [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_BREAKERS] = true, [OP_OPEN] = true,
-        [OP_SIGNAL] = true,  [OP_STOP] = true,      [OP_DEFINE] = true,
+        [OP_SIGNAL] = true,  [OP_STOP] = true,      [OP_DEFINE] = true,   [OP_RESEAL] = true,
     };
     return needs[op->kind] && !(op->kind == OP_INSERT && sqlite_insert_alone(op));
 }

@@ -13,11 +13,8 @@ enum err store_sqlite_open(const char *directory, struct store **ret, struct err
 /* The same; migrations that it applies get this time. */
 enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct store **ret, struct error *e) must_use;
 
-/* ---- keys that encrypt secrets (port/secrets.h), before the first store_apply ---- */
+/* ---- keys that encrypt secrets (reader_key_prints); any thread ---- */
 
-struct key_print;
-struct key_prints;
-enum err store_sqlite_keys(struct store *s, struct key_prints *ret, struct error *e) must_use;
 /* From now on this key encrypts. */
 enum err store_sqlite_key_use(struct store *s, const struct key_print *k, struct error *e) must_use;
 enum err store_sqlite_key_drop(struct store *s, const struct key_print *k, struct error *e) must_use;

@@ -1,4 +1,5 @@
-/* Operations that insert and change tasks: insert, spawn, put; and the small ones for API keys and leases of names. */
+/* Operations that insert and change tasks: insert, spawn, put, reseal; and the small ones for API keys and leases of
+ * names. */
 #include <assert.h>
 
 #include "store/common/edits.h"
@@ -517,5 +518,23 @@ enum err sqlite_lease(struct store_sqlite *s, struct op *base)
     if (conn_run(&s->conn, st, &base->error))
         return base->error.code;
     op->ret_held = sqlite3_changes(s->conn.db) > 0;
+    return ERR_OK;
+}
+
+/* ---- reseal ---- */
+
+enum err sqlite_reseal(struct store_sqlite *s, struct op *base)
+{
+    struct op_reseal *op = (struct op_reseal *)base;
+    sqlite3_stmt *st = writer_stmt(s, ST_RESEAL);
+    op->ret_changed = 0;
+    for (size_t i = 0; i < op->n; i++) {
+        (void)bind_uuid(st, 1, &op->v[i].id);
+        (void)bind_str(st, 2, op->v[i].was);
+        (void)bind_str(st, 3, op->v[i].becomes);
+        if (conn_run(&s->conn, st, &base->error))
+            return base->error.code;
+        op->ret_changed += (size_t)sqlite3_changes(s->conn.db);
+    }
     return ERR_OK;
 }

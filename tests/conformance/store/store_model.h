@@ -30,6 +30,7 @@ union any_op {
     struct op_running running;
     struct op_retake retake;
     struct op_lease_renew keep;
+    struct op_reseal reseal;
     struct op_leases_expired leases_over;
     struct op_worker_report worker;
     struct op_breakers breakers;

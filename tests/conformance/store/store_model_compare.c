@@ -152,6 +152,7 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_KEY_PUT: return true;
     case OP_WORKER_REPORT: return number_same("a report changed", a->worker.ret_changed, b->worker.ret_changed);
     case OP_BREAKERS: return number_same("breakers changed", a->breakers.ret_changed, b->breakers.ret_changed);
+    case OP_RESEAL: return number_same("resealed", a->reseal.ret_changed, b->reseal.ret_changed);
     case OP_CATALOG: return same_catalog_changes(&a->catalog, &b->catalog, why);
     case OP_HEARTBEAT: return same_beats(&a->beat, &b->beat, why);
     case OP_NODE_DEAD: return number_same("buried", a->bury.ret_marked_dead, b->bury.ret_marked_dead);

@@ -124,6 +124,7 @@ static void every_metric_is_printed_once_in_the_order_of_the_table(void **state)
     };
     struct buf out;
     buf_init(&out, 1 << 20);
+    metric_set(m, METRIC_WORKERS_WANTED, 1); /* it is printed while it is set */
     metrics_print(m, &out);
     const char *at = out.p;
     for (size_t i = 0; i < array_count(names); i++) {
@@ -149,6 +150,44 @@ static void only_what_a_process_feeds_is_printed(void **state)
     assert_non_null(strstr(buf_cstr(&out), "# TYPE belfry_late_executions_total counter\n"));
     assert_null(strstr(buf_cstr(&out), "belfry_tasks_executed_total"));
     buf_release(&out);
+}
+
+static void an_optional_gauge_is_printed_while_it_is_set(void **state)
+{
+    struct metrics *m = *state;
+    for (int round = 0; round < 2; round++) {
+        struct buf out;
+        buf_init(&out, 1 << 20);
+        metrics_print(m, &out);
+        assert_null(strstr(buf_cstr(&out), "belfry_workers_wanted"));
+        buf_release(&out);
+        metric_set(m, METRIC_WORKERS_WANTED, 3);
+        cleanup_with(free_charp) char *text = printed(m, "belfry_workers_wanted");
+        assert_non_null(strstr(text, "\nbelfry_workers_wanted 3\n"));
+        metric_unset(m, METRIC_WORKERS_WANTED);
+    }
+}
+
+static void counters_with_two_labels_show_what_was_counted(void **state)
+{
+    struct metrics *m = *state;
+    metric_add_pair(m, METRIC_HTTP_RESPONSES, 3, "GET /v1/tasks/{id}", 3, "4xx");
+    metric_add_pair(m, METRIC_HTTP_RESPONSES, 3, "GET /v1/tasks/{id}", 1, "2xx");
+    metric_add_pair(m, METRIC_HTTP_RESPONSES, 3, "GET /v1/tasks/{id}", 1, "2xx");
+    metric_add_pair(m, METRIC_HTTP_RESPONSES, 0, "_unknown", 3, "4xx");
+    cleanup_with(free_charp) char *text = printed(m, "belfry_http_responses_total");
+    assert_non_null(strstr(text, "# TYPE belfry_http_responses_total counter\n"
+                                 "belfry_http_responses_total{route=\"_unknown\",code=\"4xx\"} 1\n"
+                                 "belfry_http_responses_total{route=\"GET /v1/tasks/{id}\",code=\"2xx\"} 2\n"
+                                 "belfry_http_responses_total{route=\"GET /v1/tasks/{id}\",code=\"4xx\"} 1\n"));
+}
+
+static void seconds_are_counted_in_microseconds(void **state)
+{
+    struct metrics *m = *state;
+    metric_add(m, METRIC_RUN_TIME, 1500000);
+    cleanup_with(free_charp) char *text = printed(m, "belfry_run_seconds_total");
+    assert_non_null(strstr(text, " counter\nbelfry_run_seconds_total 1.500000\n"));
 }
 
 static void text_that_does_not_fit_shows_as_full(void **state)
@@ -249,6 +288,9 @@ int main(void)
         test(histograms_are_printed_as_prometheus_reads_them),
         test(every_metric_is_printed_once_in_the_order_of_the_table),
         test(only_what_a_process_feeds_is_printed),
+        test(an_optional_gauge_is_printed_while_it_is_set),
+        test(counters_with_two_labels_show_what_was_counted),
+        test(seconds_are_counted_in_microseconds),
         test(text_that_does_not_fit_shows_as_full),
         test(no_addition_of_any_thread_is_lost_and_reads_are_whole),
         test(promtool_has_nothing_to_object),

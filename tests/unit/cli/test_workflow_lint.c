@@ -51,6 +51,8 @@ static void errors_are_found_together_and_by_line(void **state)
         { "{'steps':[{'name':'a'," NOOP "},{'name':'b'," NOOP ",'depends_on':['a']},\n{'name':'c','depends_on':[3],"
           "'target_config':{'url':'http://x/','body':{'$ref':'/steps/a/output'}}}]}",
           "2 steps[2].depends_on[0]\n" },
+        { "{'steps':[{'name':'a','target_config':{'url':'http://x/','headers':{'Cookie':'***'}}}]}", "" },
+        { "{'name':'n',\n'steps':[{'name':'a'," NOOP "}]}", "1 name\n" },
         /* indexes stay as they are in the file */
         { "{'steps':[{'name':'a'," NOOP ",'depends_on':['x1x',\n'y2y',\n'z3z']}]}",
           "1 steps[0].depends_on[0]\n2 steps[0].depends_on[1]\n3 steps[0].depends_on[2]\n" },

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/failpoint.h"
@@ -65,7 +66,7 @@ struct probe {
 
 struct fake_clock {
     struct clock base;
-    int64_t ns;
+    atomic_int_least64_t ns;
 };
 
 struct world {
@@ -113,13 +114,14 @@ static enum err stub_apply(struct store *base, struct op *const *ops, size_t n, 
         s->log[s->n++] = (struct entry){ s->calls, container_of(ops[i], struct probe, op)->id };
     }
     enum err rc = stub_verdict(s, ops, n, e);
+    container_of(s, struct world, stub)->clock.ns += 1500000; /* so each transaction takes 1.5 ms */
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
 
 static int64_t fake_steady_ns(struct clock *c)
 {
-    return container_of(c, struct fake_clock, base)->ns += 1500000; /* so each transaction takes 1.5 ms */
+    return container_of(c, struct fake_clock, base)->ns;
 }
 
 static int open_world(void **state)
@@ -665,6 +667,8 @@ static void transactions_are_timed(void **state)
     metrics_print(w->metrics, &out);
     assert_int_equal(metric_count(w->metrics, METRIC_STORE_TIME), 2);
     assert_non_null(strstr(buf_cstr(&out), "\nbelfry_store_commit_duration_seconds_sum 0.003000\n"));
+    assert_int_equal(metric_count(w->metrics, METRIC_STORE_WAIT), 3);
+    assert_non_null(strstr(buf_cstr(&out), "\nbelfry_store_wait_seconds_sum 0.003000\n")); /* two, behind the first */
     buf_release(&out);
 }
 

@@ -1,5 +1,6 @@
 /* Large inserts give way to the operations of other tenants (platform/batcher.h). */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "check.h"
@@ -23,7 +24,7 @@ struct probe {
 struct world {
     struct store store;
     struct clock clock;
-    int64_t ns;
+    atomic_int_least64_t ns;
     struct metrics *metrics;
     struct batcher *batcher;
     pthread_mutex_t lock;

@@ -24,7 +24,7 @@ static const struct option options[] = {
     { .flag = "at", .type = OPTION_TIME, .value = "TIME", .only = "run", .help = "start at this time: 2026-02-10T08:00:00Z" },
     { .flag = "in", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS, .only = "run", .help = "start after this delay: 90s, 15m, 1h30m" },
     { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .only = "apply|run|rerun|list",
-      .help = "name of the definition (apply; default: that of the file), of the run, or of the runs to list" },
+      .help = "name of the definition (apply; default: the name of FILE without its ending), of the run, or of the runs to list" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .only = "run", .help = "queue of the run and of steps that name none" },
     { .flag = "priority", .type = OPTION_INT, .value = "P", .min = 0, .max = 9, .only = "run", .help = "priority of the run and of steps that have none; default: 5" },
     { .flag = "concurrency-key", .type = OPTION_TEXT, .value = "KEY", .only = "run", .help = "runs with the same key run one after another" },
@@ -117,6 +117,7 @@ static enum exit_code workflow_lint(struct verb_work *w)
     enum exit_code code = workflow_file_open(w->cli, w->name, &f);
     if (code)
         return code;
+    workflow_file_note_hidden(w->cli, &f);
     if (w->json)
         buf_printf(&out, "{\"valid\":true,\"steps\":%u,\"edges\":%u}\n", (unsigned)f.dag->n, (unsigned)f.dag->edges);
     else

@@ -1,0 +1,287 @@
+/* Encrypts the secrets of tasks again, after another key came to the front of the key file, so that an older key can
+ * leave the file (port/secrets.h).
+ *
+ * One node does it for all: the leader, or the only one. While the store knows other keys than the first one of the
+ * file, a thread walks through all tasks in batches, and pauses after each for as long as the batch took. If a walk
+ * finds no secret of a key, the store drops that key. A walk that changed rows is followed by another one 10 s later: a
+ * request that had read a task before may have written its older secrets back. If the store knows one key only, no task
+ * is read.
+ *
+ * Every node looks whether the store knows the key that it encrypts with, and notes it again if not. So a node that has
+ * not read the new file yet keeps the older key known. */
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "api/task/secret_headers.h"
+#include "base/log.h"
+#include "platform/clock_system.h"
+#include "server/server_internal.h"
+
+enum {
+    BATCH = 100,
+    BATCH_ARENA = 32 << 20, /* old and new configurations of a batch */
+    PAUSE_MAX_MS = 1000,
+    EVERY_MS = 10000,
+    EVERY_WALKS = 10, /* the next walk starts after ten times the time of the last one */
+    NS_PER_MS = 1000000,
+};
+
+struct reencryption {
+    struct server *server;
+    struct reader *reader;
+    pthread_t thread;
+    struct thread_owner owner; /* the thread: it uses the reader */
+    pthread_mutex_t lock;      /* guards everything below */
+    pthread_cond_t wakeup;
+    bool stopping, applied;
+    struct key_prints known; /* as read last */
+};
+
+/* One walk through all tasks. */
+struct reencryption_walk {
+    struct reencryption *x;
+    struct key_prints known;
+    bool found[KEY_PRINTS_MAX]; /* tasks need this key */
+    int64_t changed, left;
+};
+
+static struct str reencryption_key(const struct reencryption *x)
+{
+    return str_from(x->server->secrets.keys[0].id);
+}
+
+/* False: the server stops. */
+static bool reencryption_pause(struct reencryption *x, int64_t ms)
+{
+    struct timespec until = clock_condition_end(ms * 1000);
+    pthread_mutex_lock(&x->lock);
+    while (!x->stopping && pthread_cond_timedwait(&x->wakeup, &x->lock, &until) != ETIMEDOUT)
+        ;
+    bool stopping = x->stopping;
+    pthread_mutex_unlock(&x->lock);
+    return !stopping;
+}
+
+/* ---- one batch ---- */
+
+static void reencryption_on_applied(struct op *op)
+{
+    struct reencryption *x = op->context;
+    pthread_mutex_lock(&x->lock);
+    x->applied = true;
+    pthread_cond_signal(&x->wakeup);
+    pthread_mutex_unlock(&x->lock);
+}
+
+static enum err reencryption_apply(struct reencryption *x, struct op *op, struct error *e)
+{
+    op->done = reencryption_on_applied;
+    op->context = x;
+    pthread_mutex_lock(&x->lock);
+    x->applied = false;
+    pthread_mutex_unlock(&x->lock);
+    writer_submit(batcher_writer(x->server->batchers[OP_VIA_ALL]), op);
+    pthread_mutex_lock(&x->lock);
+    while (!x->applied)
+        pthread_cond_wait(&x->wakeup, &x->lock);
+    pthread_mutex_unlock(&x->lock);
+    if (op->rc)
+        *e = op->error;
+    return op->rc;
+}
+
+/* Whether the task has secrets of other keys than the first one; notes which of the known ones they are. */
+static bool reencryption_find_keys(struct reencryption_walk *walk, struct str config)
+{
+    struct json_cursor c = secret_headers_keys(config);
+    struct str id;
+    bool others = false;
+    while (secret_headers_next_key(&c, &id)) {
+        others = others || !str_eq(id, reencryption_key(walk->x));
+        for (size_t i = 0; i < walk->known.n; i++)
+            walk->found[i] = walk->found[i] || str_eq(id, str_from(walk->known.v[i].id));
+    }
+    return others;
+}
+
+/* Encrypts a task's secrets with the first key. False: it has to stay as it is, because it runs, its key is lost, or a
+ * secret was changed. */
+static bool reencryption_seal(struct reencryption_walk *walk, const struct task *t, struct arena *a,
+                              struct resealed *ret)
+{
+    struct error why;
+    struct secret_sealer sealer = { &walk->x->server->secrets, t->tenant, task_secrets_row(t) };
+    *ret = (struct resealed){ .id = t->id, .was = t->target_config };
+    return t->state != TASK_RUNNING &&
+           !secret_headers_move(&sealer, sealer.row, t->target_config, a, &ret->becomes, &why);
+}
+
+static enum err reencryption_change(struct reencryption_walk *walk, const struct tasks *tasks, struct arena *a,
+                                    struct error *e)
+{
+    struct resealed v[BATCH];
+    struct op_reseal op = { .op = { .kind = OP_RESEAL }, .v = v };
+    size_t wanted = 0;
+    for (size_t i = 0; i < tasks->n; i++) {
+        bool wants = reencryption_find_keys(walk, tasks->v[i].target_config);
+        wanted += wants;
+        op.n += wants && reencryption_seal(walk, &tasks->v[i], a, &v[op.n]);
+    }
+    if (op.n && reencryption_apply(walk->x, &op.op, e))
+        return e->code;
+    walk->changed += (int64_t)op.ret_changed;
+    walk->left += (int64_t)(wanted - op.ret_changed);
+    return ERR_OK;
+}
+
+/* ---- one walk ---- */
+
+static enum err reencryption_walk_all(struct reencryption_walk *walk, struct error *e)
+{
+    struct reencryption *x = walk->x;
+    struct sealed_page page = { .more = true };
+    while (page.more) {
+        cleanup_with(arena_release) struct arena a;
+        int64_t begun_ns = clock_steady_ns(x->server->setup.clock);
+        arena_init(&a, BATCH_ARENA);
+        if (reader_sealed_page(x->reader, reencryption_key(x), page.next_after, BATCH, &a, &page, e) ||
+            reencryption_change(walk, &page.tasks, &a, e))
+            return e->code;
+        int64_t took_ms = (clock_steady_ns(x->server->setup.clock) - begun_ns) / NS_PER_MS + 1;
+        if (page.more && !reencryption_pause(x, min_of(took_ms, (int64_t)PAUSE_MAX_MS)))
+            return error_set(e, ERR_UNAVAILABLE, "the server stops");
+    }
+    return ERR_OK;
+}
+
+/* Keys that no task needs. A key that another node encrypts with comes back: that node notes it again. */
+static enum err reencryption_drop_keys(struct reencryption_walk *walk, int64_t *ret_dropped, struct error *e)
+{
+    for (size_t i = 0; i < walk->known.n; i++) {
+        if (walk->found[i] || str_eq(str_from(walk->known.v[i].id), reencryption_key(walk->x)))
+            continue;
+        if (server_keys_drop(walk->x->server, &walk->known.v[i], e))
+            return e->code;
+        ++*ret_dropped;
+    }
+    return ERR_OK;
+}
+
+/* In a cluster, only a node whose first key is the newest one encrypts again: two nodes with different files would undo
+ * each other's work. */
+static bool reencryption_is_needed(const struct reencryption *x, const struct key_prints *known)
+{
+    struct key_print own = secrets_print(&x->server->secrets, 0);
+    bool newest = !store_is_shared(x->server->store) || memcmp(own.print, known->current, SECRETS_PRINT) == 0;
+    return known->n > 1 && newest && server_acts_for_all(x->server);
+}
+
+static enum err reencryption_read_known(struct reencryption *x, struct key_prints *ret, struct error *e)
+{
+    struct key_print own = secrets_print(&x->server->secrets, 0);
+    assert_owned(&x->owner);
+    if ((!x->reader && store_reader(x->server->store, &x->reader, e)) || reader_key_prints(x->reader, ret, e))
+        return e->code;
+    if (!key_prints_find(ret, reencryption_key(x)) &&
+        (server_keys_note(x->server, &own, e) || reader_key_prints(x->reader, ret, e)))
+        return e->code;
+    pthread_mutex_lock(&x->lock);
+    x->known = *ret;
+    pthread_mutex_unlock(&x->lock);
+    return ERR_OK;
+}
+
+static enum err reencryption_run(struct reencryption *x, struct error *e)
+{
+    struct reencryption_walk walk = { .x = x };
+    int64_t dropped = 0;
+    if (reencryption_read_known(x, &walk.known, e))
+        return e->code;
+    if (!reencryption_is_needed(x, &walk.known))
+        return ERR_OK;
+    if (reencryption_walk_all(&walk, e) || reencryption_drop_keys(&walk, &dropped, e))
+        return e->code;
+    if (walk.changed || dropped)
+        log_info("secrets_reencrypted", kv_str("key", reencryption_key(x)), kv_i64("tasks", walk.changed),
+                 kv_i64("tasks_left", walk.left), kv_i64("keys_dropped", dropped));
+    return dropped ? reencryption_read_known(x, &walk.known, e) : ERR_OK;
+}
+
+static void *reencryption_thread(void *context)
+{
+    struct reencryption *x = context;
+    int64_t pause_ms = 0;
+    thread_owner_take(&x->owner);
+    while (reencryption_pause(x, pause_ms)) {
+        struct error e = { 0 };
+        int64_t begun_ns = clock_steady_ns(x->server->setup.clock);
+        if (reencryption_run(x, &e) && reencryption_pause(x, 0)) /* it does not fail because the server stops */
+            log_warn("secrets_not_reencrypted", kv_err(&e));
+        int64_t took_ms = (clock_steady_ns(x->server->setup.clock) - begun_ns) / NS_PER_MS;
+        pause_ms = max_of(took_ms * EVERY_WALKS, (int64_t)EVERY_MS);
+    }
+    return NULL;
+}
+
+/* ---- the server ---- */
+
+static void reencryption_write_keys(struct reencryption *x, struct jw *w)
+{
+    pthread_mutex_lock(&x->lock);
+    struct key_prints known = x->known;
+    pthread_mutex_unlock(&x->lock);
+    jw_kv_str(w, "key", reencryption_key(x));
+    jw_key(w, "older_keys");
+    jw_array(w);
+    for (size_t i = 0; i < known.n; i++)
+        if (!str_eq(str_from(known.v[i].id), reencryption_key(x)))
+            jw_str(w, str_from(known.v[i].id));
+    jw_array_end(w);
+}
+
+void server_write_secrets_status(struct server *a, struct jw *w)
+{
+    jw_key(w, "secrets");
+    jw_object(w);
+    jw_kv_bool(w, "encrypted", a->secrets.n > 0);
+    if (a->reencryption)
+        reencryption_write_keys(a->reencryption, w);
+    jw_object_end(w);
+}
+
+enum err server_start_reencryption(struct server *a, struct error *e)
+{
+    if (!a->secrets.n)
+        return ERR_OK;
+    struct reencryption *x = xnew(*x);
+    x->server = a;
+    pthread_mutex_init(&x->lock, NULL);
+    clock_condition_init(&x->wakeup);
+    int why = server_keys_known(a, &x->known, e) ? -1 : pthread_create(&x->thread, NULL, reencryption_thread, x);
+    if (why) {
+        free(x);
+        return why < 0 ? e->code : error_set(e, ERR_UNAVAILABLE, "cannot start a thread: %s", strerror(why));
+    }
+    a->reencryption = x;
+    return ERR_OK;
+}
+
+void server_stop_reencryption(struct server *a)
+{
+    struct reencryption *x = a->reencryption;
+    if (!x)
+        return;
+    pthread_mutex_lock(&x->lock);
+    x->stopping = true;
+    pthread_cond_signal(&x->wakeup);
+    pthread_mutex_unlock(&x->lock);
+    pthread_join(x->thread, NULL);
+    reader_free(x->reader);
+    pthread_mutex_destroy(&x->lock);
+    pthread_cond_destroy(&x->wakeup);
+    free(x);
+    a->reencryption = NULL;
+}
