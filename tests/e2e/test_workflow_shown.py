@@ -473,6 +473,25 @@ def test_a_paused_run_that_is_cancelled_asks_for_no_resume(ask, plain, client):
     until(lambda: client.get(f"/v1/workflows/{made}").json["status"] == "CANCELLED")
 
 
+def test_a_run_that_is_paused_between_its_attempts_says_both(ask, plain, client, receiver):
+    receiver.answer("/a", Reply(status=400))
+    made = client.post("/v1/workflows", {"definition": {"steps": [{"name": "a", "target_config": {"url": receiver.url("/a")}}]}, "deadline_seconds": 600,
+                                         "retry": {"max_attempts": 2, "base_delay_ms": 60000, "backoff": "FIXED"}}).json["id"]
+    until(lambda: client.get(f"/v1/workflows/{made}").json["attempts"] == 1)
+    assert [x["status"] for x in client.get(f"/v1/tasks/{made}/executions").json["executions"]] == ["FAILED"]
+    ask("pause", made)
+    assert "its steps wait for the resume" in ask("show", made).out
+    assert "it is paused: its next attempt is due at" in plain("explain", made).out
+    ask("cancel", made)
+
+
+def test_the_deadline_is_named_with_what_holds_a_run(ask, client):
+    made = client.post("/v1/workflows", {"definition": {"steps": [{"name": "w", "await": {"signal": "go"}}]}, "deadline_seconds": 600}).json["id"]
+    until(lambda: client.get(f"/v1/workflows/{made}/status").json["awaiting"])
+    assert "Ends: not before the signal 'go', or at its deadline, in " in ask("show", made).out
+    ask("cancel", made)
+
+
 def test_a_step_that_was_rejected_in_a_pause_says_that_it_fails(ask, client):
     definition = {"steps": [{"name": "w", "await": {"signal": "go", "approvals": 2}}]}
     made = client.post("/v1/workflows", {"definition": definition}).json["id"]

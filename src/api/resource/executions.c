@@ -116,7 +116,8 @@ enum handled executions_list(struct request *q, struct reader *r)
         return request_fail(q, &e);
     const struct task *t = &x->task;
     bool first_page = uuid_is_nil(x->query.before) && !x->query.results, leased = t->target == TARGET_WORKER;
-    x->runs = first_page && task_shown_state(t, q->now_ms) == TASK_RUNNING;
+    bool waits = task_awaits_attempt(t, q->now_ms); /* a run between its attempts */
+    x->runs = first_page && !waits && task_shown_state(t, q->now_ms) == TASK_RUNNING;
     if (x->runs && leased)
         x->started_ms = task_leased_ms(t);
     if (!x->runs || leased || !q->server->setup.explain)

@@ -171,7 +171,7 @@ static enum err explain_run_stop(struct request *q, struct reader *r, const stru
 {
     struct run_row row = { 0 };
     bool undoing = false;
-    enum err rc = t->links & TASK_OPEN ? reader_run(r, t->tenant, t->id, &q->arena, &row, e) : ERR_NOT_FOUND;
+    enum err rc = t->links & TASK_OPENED ? reader_run(r, t->tenant, t->id, &q->arena, &row, e) : ERR_NOT_FOUND;
     if ((rc && rc != ERR_NOT_FOUND) || (row.stop != RUN_GOES_ON && run_is_undoing(q, r, t, &undoing, e)))
         return e->code;
     *ret_stops = row.stop != RUN_GOES_ON && !undoing;
@@ -201,6 +201,26 @@ static enum handled explain_workflow(struct request *q, struct reader *r, const 
                       : stops ? STOPPED_RUN
                               : "",
                       buf_cstr(&text));
+    return explain_respond(q, t, NULL, &x);
+}
+
+/* A run between its attempts. The pause holds the steps of the next one, not its time. *ret_done: it is answered. */
+static enum handled explain_attempt(struct request *q, struct reader *r, const struct task *t, bool *ret_done)
+{
+    struct error e = { 0 };
+    struct explanation x = { .position = -1 };
+    char when[RFC3339_TEXT + 1];
+    bool paused = false, stops;
+    *ret_done = task_awaits_attempt(t, q->now_ms);
+    if (*ret_done && explain_run_stop(q, r, t, &paused, &stops, &e))
+        return request_fail(q, &e);
+    *ret_done = *ret_done && paused;
+    if (!paused)
+        return HANDLED_DONE;
+    rfc3339_format(t->due_ms, when);
+    explain_add(&x, EXPLAIN_PAUSED, 0,
+                "it is paused: its next attempt is due at %s, and no step starts before you resume it", when);
+    explain_held_by_people(t, "a person must resume it", &x);
     return explain_respond(q, t, NULL, &x);
 }
 
@@ -551,5 +571,9 @@ enum handled tasks_explain(struct request *q, struct reader *r)
         return explain_dependency(q, r, &t);
     if (t.target == TARGET_WORKER && t.state == TASK_RUNNING)
         return explain_worker(q, r, &t);
+    bool done;
+    enum handled handled = explain_attempt(q, r, &t, &done);
+    if (done)
+        return handled;
     return explain_ask_node(q, r, explain_query_new(q, &t), explain_on_node_answer);
 }

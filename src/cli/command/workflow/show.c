@@ -283,6 +283,8 @@ static bool run_view_write_holds(const struct run_view *v, struct buf *out)
 {
     cleanup_with(buf_release) struct buf all;
     cleanup_with(buf_release) struct buf one;
+    char relative[WHEN_TEXT];
+    int64_t deadline_ms;
     size_t n = 0;
     buf_init(&all, WORKFLOW_OUT_MAX);
     buf_init(&one, WORKFLOW_OUT_MAX);
@@ -296,6 +298,10 @@ static bool run_view_write_holds(const struct run_view *v, struct buf *out)
             continue;
         buf_text(&all, n++ ? " and " : "");
         buf_add(&all, buf_str(&one));
+    }
+    if (n && json_time_at(v->run.doc.root, "deadline_at", &deadline_ms) && deadline_ms > v->now_ms) {
+        when_relative(deadline_ms, v->now_ms, relative);
+        buf_printf(&all, ", or at its deadline, %s", relative);
     }
     if (n)
         buf_printf(out, "Ends: not before %s\n", buf_cstr(&all));
@@ -312,8 +318,8 @@ static bool run_view_write_attempt(struct run_view *v, struct buf *out)
         return false;
     when_relative(due_ms, v->now_ms, relative);
     when_utc(due_ms, utc);
-    buf_printf(out, "It has failed, and attempt %lld comes %s, %s\n", (long long)json_i64_at(run, "attempts", 0) + 1,
-               relative, utc);
+    buf_printf(out, "It has failed, and attempt %lld comes %s, %s%s\n", (long long)json_i64_at(run, "attempts", 0) + 1,
+               relative, utc, json_is_true(json_at(run, "paused")) ? "; its steps wait for the resume" : "");
     return true;
 }
 
