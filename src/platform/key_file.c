@@ -26,10 +26,14 @@ static enum err key_file_error(const char *what, const char *path, struct error 
 static enum err key_file_read(const char *path, char text[FILE_MAX], size_t *ret_n, struct error *e)
 {
     struct stat s;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe has no end to wait for */
     if (fd < 0)
         return key_file_error("open key file", path, e);
-    ssize_t n = fstat(fd, &s) ? -1 : read(fd, text, FILE_MAX);
+    if (fstat(fd, &s) == 0 && !S_ISREG(s.st_mode)) {
+        close(fd);
+        return error_set(e, ERR_INVALID, "key file '%s' is not a file", path);
+    }
+    ssize_t n = read(fd, text, FILE_MAX);
     int why = errno;
     close(fd);
     errno = why;
@@ -62,11 +66,15 @@ static bool key_file_keep_owner(const char *path, int fd)
            fchown(fd, old.st_uid, old.st_gid) == 0;
 }
 
-/* Written beside the file and moved there, so that nobody sees half of it. With `replace`, an existing one is. */
+/* Written beside the file and moved there, so that nobody sees half of it. With `replace`, an existing one is; its
+ * directory is locked then, so what an interrupted change left there is nobody's. */
 static enum err key_file_write(const char *path, struct str text, bool replace, struct error *e)
 {
     char next[PATH_MAX];
-    snprintf(next, sizeof next, "%s.%d", path, (int)getpid());
+    if (replace)
+        snprintf(next, sizeof next, "%s.new", path);
+    else
+        snprintf(next, sizeof next, "%s.%d", path, (int)getpid());
     int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bool ok = fd >= 0 && write(fd, text.p, text.n) == (ssize_t)text.n && fsync(fd) == 0 &&
               (!replace || key_file_keep_owner(path, fd));
@@ -227,9 +235,10 @@ enum err key_file_change(const char *path, enum key_file_change change, struct s
 {
     struct key_file_edit *k = xnew(*k);
     int lock = -1;
-    k->path = path;
+    char real[PATH_MAX]; /* what a symbolic link names is changed, and the link stays */
+    k->path = realpath(path, real) ? real : path;
     buf_init(&k->text, FILE_MAX - 1);
-    enum err rc = key_file_lock(path, &lock, e);
+    enum err rc = key_file_lock(k->path, &lock, e);
     if (!rc)
         rc = key_file_edit_locked(k, change, id, e);
     if (lock >= 0)

@@ -358,3 +358,16 @@ def test_a_worker_without_the_keys_fails_no_task(postgres, build, receiver, belf
         finally:
             fleet.close()
             postgres.start().drop_database(database)
+
+
+@pytest.mark.standalone("the key file of one node")
+def test_a_change_of_the_key_file_follows_links_and_leaves_nothing_beside_it(tmp_path, belfry):
+    real, link, pipe = tmp_path / "real.key", tmp_path / "link.key", tmp_path / "pipe.key"
+    assert belfry("secrets", "init", "--key-file", str(real)).code == 0
+    link.symlink_to(real)
+    (tmp_path / "real.key.new").write_text("left by a change that was killed")
+    assert belfry("secrets", "add", "--key-file", str(link)).code == 0
+    assert link.is_symlink() and len(keys_of(real)) == 2 and sorted(p.name for p in tmp_path.iterdir()) == ["link.key", "real.key"]
+    os.mkfifo(pipe)
+    done = belfry("secrets", "list", "--key-file", str(pipe))
+    assert done.code == 1 and "is not a file" in done.err

@@ -90,8 +90,9 @@ SICK_READ(get, (struct reader * r, int32_t t, struct uuid i, struct arena *a, st
 SICK_READ(list,
           (struct reader * r, const struct task_filter *f, struct arena *a, struct task_page *ret, struct error *e), r,
           f, a, ret, e)
-SICK_READ(count, (struct reader * r, const struct task_filter *f, size_t max, size_t *ret, struct error *e), r, f, max,
-          ret, e)
+SICK_READ(count_tasks,
+          (struct reader * r, const struct task_filter *f, size_t max, struct task_count *ret, struct error *e), r, f,
+          max, ret, e)
 SICK_READ(executions,
           (struct reader * r, const struct execution_filter *f, struct arena *a, struct execution_page *ret,
            struct error *e),
@@ -148,7 +149,7 @@ static inline enum err sick_reader(struct store *store, struct reader **ret, str
 {
     static const struct reader_ops ops = { .get = sick_get,
                                            .list = sick_list,
-                                           .count = sick_count,
+                                           .count = sick_count_tasks,
                                            .executions = sick_executions,
                                            .idempotency = sick_idempotency,
                                            .key = sick_key,
