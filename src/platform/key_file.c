@@ -75,7 +75,8 @@ static enum err key_file_write(const char *path, struct str text, bool replace, 
         snprintf(next, sizeof next, "%s.new", path);
     else
         snprintf(next, sizeof next, "%s.%d", path, (int)getpid());
-    int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    unlink(next); /* not opened again: it could have another mode, or be a link */
+    int fd = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool ok = fd >= 0 && write(fd, text.p, text.n) == (ssize_t)text.n && fsync(fd) == 0 &&
               (!replace || key_file_keep_owner(path, fd));
     if (fd >= 0)
