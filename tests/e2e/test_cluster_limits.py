@@ -243,7 +243,7 @@ def test_of_edits_of_one_version_on_all_nodes_one_wins(cluster, receiver):
     task = client.create(name="e", delay="1h", **receiver.target("/e"))
     for version in range(1, 8):
         answers = at_once(cluster, 9, lambda client, i, v=version: client.request(
-            "PATCH", f"/v1/tasks/{task['id']}", {"name": f"e{i}"}, headers={"If-Match": f'"{v}"'}))
+            "PATCH", f"/v1/tasks/{task['id']}", {"name": f"e{v}-{i}"}, headers={"If-Match": f'"{v}"'}))
         assert sorted(a.status for a in answers)[0] == 200 and sum(a.status == 200 for a in answers) == 1, answers
         assert {a.status for a in answers} <= {200, 412, 409}
     assert client.task(task["id"])["version"] == 8

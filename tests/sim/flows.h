@@ -83,6 +83,7 @@ struct flow {
     struct flow_signal signals[FLOW_STEPS_MAX][FLOW_SENDERS]; /* by awaiting step */
 
     bool cancel_sent, pause_sent;
+    bool has_closed;    /* it has cancelled what was left of a map, or at its end */
     bool again;         /* a user retried it, and it has not begun again yet */
     enum run_stop stop; /* as it was stored */
     int64_t stopped_us; /* steady: when */

@@ -172,6 +172,14 @@ static bool flow_was_asked_to_stop(const struct flow *f)
     return f && (f->cancel_sent || flow_was_asked_to_stop(flow_around(f)));
 }
 
+/* A run between its attempts is stopped, and not only cancelled, if the run around it closes the map that it is of: it
+ * has to undo what it did. */
+static bool flow_is_closed(const struct flow *f)
+{
+    const struct flow *around = flow_around(f);
+    return around && around->has_closed;
+}
+
 static bool flow_is_overdue(const struct sim *s, const struct flow *f)
 {
     if (!f)
@@ -187,11 +195,13 @@ static void flow_stopped(struct sim *s, const struct op_stop *op)
     if (!f)
         return;
     f->moved_us = s->steady_us;
+    bool is_timer = op->has_range && op->from == place_of_deadline();
+    f->has_closed = f->has_closed || (op->change == RUN_CLOSE && !is_timer);
     if (f->stop == RUN_CANCELLED && op->stop == RUN_CANCELLED_AND_UNDONE)
         f->stop = op->stop;
     if (op->change != RUN_CANCEL || op->has_range || (f->stop != RUN_GOES_ON && !f->again))
         return;
-    bool asked = op->stop == RUN_AT_DEADLINE ? flow_is_overdue(s, f) : flow_was_asked_to_stop(f);
+    bool asked = op->stop == RUN_AT_DEADLINE ? flow_is_overdue(s, f) : flow_was_asked_to_stop(f) || flow_is_closed(f);
     if (!asked)
         breach(s, BREACH_ENDS, "%s is stopped, and nobody asked for it", short_id(f->id));
     f->stop = op->stop;
