@@ -238,6 +238,7 @@ def test_a_dedupe_key_that_replaces_a_task_takes_its_secrets_along(client, recei
     assert headers_of(receiver.wait("/second")[0])["cookie"] == CANARY
 
 
+@pytest.mark.standalone("beside it, a single node, which encrypts")
 def test_a_cluster_without_a_key_file_says_so(postgres_server, client, tmp_path):
     assert client.get("/v1/scheduler/status").json["secrets"]["encrypted"] is True
     assert b"belfry_secrets_plaintext 0" in client.get("/metrics").body

@@ -30,6 +30,7 @@ struct edit {
     int tries;
 
     int64_t deadline_ns;    /* of a recall; 0: none yet */
+    bool was_told;          /* another node was told to abort the task, and has answered */
     int64_t aborting_fence; /* the fence of the claim that its owner was told to abort; 0: none */
     struct task claimed;    /* the claim that another node was asked for and gave back; nil id: none */
     struct timer retry_timer;
@@ -417,13 +418,21 @@ static enum handled edit_after_abort(struct request *q)
     return request_submit(q, edit_on_abort_audited);
 }
 
+static bool edit_aborts(const struct edit *edit)
+{
+    return edit->has_action && (edit->action == ACTION_CANCEL || edit->action == ACTION_DELETE);
+}
+
 static enum handled edit_after_recall(struct request *q, enum recall_result result)
 {
     switch (result) {
     case RECALL_DONE: edit_nudge(q); return HANDLED_DONE;
     case RECALL_ABORTING: return edit_after_abort(q);
     case RECALL_ANSWERED: return request_later(q, request_replay_stored);
-    case RECALL_FREED: q->edit->claimed = q->edit->current; return request_later(q, edit_attempt);
+    case RECALL_FREED:
+        q->edit->claimed = q->edit->current;
+        q->edit->was_told = edit_aborts(q->edit);
+        return request_later(q, edit_attempt);
     case RECALL_RUNNING: break;
     }
     bool runs_now = q->edit->has_action && q->edit->action == ACTION_RUN_NOW; /* it has just started */
@@ -458,7 +467,7 @@ static enum handled edit_recall(struct request *q, struct edit *edit)
         .replace = &edit->plan.task,
         .record = request_record(q),
         .audit = request_audit(q, NULL),
-        .abort = edit->has_action && (edit->action == ACTION_CANCEL || edit->action == ACTION_DELETE),
+        .abort = edit_aborts(edit),
     };
     int64_t left_ms = (edit->deadline_ns - now_ns) / NS_PER_MS;
     return recall_ask(q, &order, left_ms, edit_on_recalled) ? HANDLED_LATER : edit_refuse_running(q);
@@ -573,8 +582,8 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
     if (edit_check_run(q, r, edit, &e))
         return request_fail(q, &e);
     edit_write_answer(q, edit);
-    if (!edit->plan.changes)
-        return request_store_record(q);
+    if (!edit->plan.changes) /* or its owner has done it for this request */
+        return edit->was_told ? request_store_act(q) : request_store_record(q);
     if (edit->current.state == TASK_RUNNING)
         return edit_recall(q, edit);
     return edit_put(q, edit);

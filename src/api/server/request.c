@@ -210,6 +210,16 @@ enum handled request_store_record(struct request *q)
     return request_submit(q, request_on_record_stored);
 }
 
+enum handled request_store_act(struct request *q)
+{
+    const struct audit *audit = request_audit(q, NULL);
+    if (!audit)
+        return request_store_record(q);
+    q->write.insert = (struct op_insert){ .op = { .kind = OP_INSERT, .audit = audit },
+                                          .idempotency = q->has_record ? request_record(q) : NULL };
+    return request_submit(q, request_on_record_stored);
+}
+
 struct request *request_finish_op(struct op *op)
 {
     struct request *q = op->context;

@@ -177,6 +177,8 @@ const struct idempotency *request_record(struct request *q);
 
 /* For a request that changes nothing: stores the idempotency record, if there is one, and answers. May pass q on. */
 enum handled request_store_record(struct request *q);
+/* The same for a request whose act another node has done: leaves the audit row, too. */
+enum handled request_store_act(struct request *q);
 
 /* Whether the operation failed because its idempotency key already has a record. The answer is in that record then. */
 bool request_is_replay(const struct op *op);
