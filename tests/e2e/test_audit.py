@@ -258,6 +258,7 @@ def test_a_request_that_changes_nothing_leaves_no_row_and_no_version(world):
         assert world.client.get(path).headers.get("etag") == shown.headers.get("etag"), route
 
 
+@pytest.mark.cluster(when="always")
 def test_a_running_task_that_is_cancelled_leaves_a_row(world):
     hold = threading.Event()
     world.receiver.answer("/slow", Reply(200, hold=hold))
