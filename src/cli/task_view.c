@@ -207,7 +207,7 @@ static void execution_number_text(int64_t number, char out[24])
         snprintf(out, 24, "-");
 }
 
-static void execution_duration_text(const json_t *x, char out[WHEN_TEXT])
+void execution_duration_text(const json_t *x, char out[WHEN_TEXT])
 {
     int64_t from_ms, to_ms;
     if (json_time_at(x, "started_at", &from_ms) && json_time_at(x, "completed_at", &to_ms))

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/table.h"
+#include "cli/when.h"
 
 /* The texts are appended in a form that is safe for a terminal, and whole.
  * "0 8 * * MON-FRI Europe/Berlin", "every 5m", "once". */
@@ -37,4 +38,5 @@ void paused_queue_line(const struct cli *cli, struct client *client, const json_
 
 void execution_header(struct table *t); /* the table must have EXECUTION_COLUMNS columns */
 void execution_row(struct table *t, const json_t *x);
+void execution_duration_text(const json_t *x, char out[WHEN_TEXT]); /* from its start to its end; "-": not known */
 enum { EXECUTION_COLUMNS = 7 };

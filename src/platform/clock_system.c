@@ -1,5 +1,7 @@
 #include "platform/clock_system.h"
 
+#include <errno.h>
+
 static int64_t clock_system_wall_us(struct clock *c)
 {
     (void)c;
@@ -41,6 +43,17 @@ struct timespec clock_condition_end(int64_t after_us)
     clock_gettime(CLOCK_MONOTONIC, &now);
     int64_t us = now.tv_nsec / NS_PER_US + after_us;
     return (struct timespec){ now.tv_sec + us / US_PER_S, us % US_PER_S * NS_PER_US };
+}
+
+bool clock_condition_pause(pthread_cond_t *c, pthread_mutex_t *lock, const bool *stopping, int64_t ms)
+{
+    struct timespec until = clock_condition_end(ms * 1000);
+    pthread_mutex_lock(lock);
+    while (!*stopping && pthread_cond_timedwait(c, lock, &until) != ETIMEDOUT)
+        ;
+    bool stops = *stopping;
+    pthread_mutex_unlock(lock);
+    return stops;
 }
 
 struct clock *clock_system(void)

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <time.h>
 
 #include "port/clock.h"
@@ -16,3 +17,5 @@ int64_t clock_cpu_us(pid_t process);
  * starts now. */
 void clock_condition_init(pthread_cond_t *c);
 struct timespec clock_condition_end(int64_t after_us);
+/* Takes the lock and waits for that time, or until *stopping, which the lock guards; returns it. */
+bool clock_condition_pause(pthread_cond_t *c, pthread_mutex_t *lock, const bool *stopping, int64_t ms);

@@ -1,6 +1,5 @@
 #include "server/backlog.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -68,7 +67,8 @@ static void backlog_copy_text(struct str s, char out[NAME_TEXT])
     out[n] = '\0';
 }
 
-/* Adds a row to the longest queues; what has no line of its own is in `other`. Rows of one queue come together. */
+/* Adds a queue to the longest ones; what has no line of its own is in `other`. Queues whose names differ only in what a
+ * label cannot hold share a line. */
 static void backlog_add_queue(struct backlog_counts *c, struct str tenant, struct str queue, int64_t due)
 {
     struct queue_backlog row = { .due = due };
@@ -200,17 +200,9 @@ static void *backlog_thread(void *context)
 {
     struct backlog *b = context;
     thread_owner_take(&b->owner);
-    for (;;) {
-        int64_t pause_ms = backlog_measure(b);
-        struct timespec until = clock_condition_end(pause_ms * 1000);
-        pthread_mutex_lock(&b->lock);
-        while (!b->stopping && pthread_cond_timedwait(&b->wakeup, &b->lock, &until) != ETIMEDOUT)
-            ;
-        bool stopping = b->stopping;
-        pthread_mutex_unlock(&b->lock);
-        if (stopping)
-            return NULL;
-    }
+    while (!clock_condition_pause(&b->wakeup, &b->lock, &b->stopping, backlog_measure(b)))
+        ;
+    return NULL;
 }
 
 /* ---- showing ---- */
@@ -229,7 +221,6 @@ static void backlog_print_queues(const struct backlog_counts *c, struct buf *out
 
 void backlog_print(struct backlog *b, struct buf *out)
 {
-    static const char *const names[] = { [CLASS_LOW] = "low", [CLASS_NORMAL] = "normal", [CLASS_HIGH] = "high" };
     struct backlog_counts *c = xnew(*c);
     pthread_mutex_lock(&b->lock);
     *c = b->counts;
@@ -244,8 +235,8 @@ void backlog_print(struct backlog *b, struct buf *out)
                    "# HELP belfry_backlog Due tasks in the store that wait, by priority class\n"
                    "# TYPE belfry_backlog gauge\n",
                    (long long)c->total, (double)age_ns / 1e9);
-        for (size_t i = 0; i < array_count(names); i++)
-            buf_printf(out, "belfry_backlog{class=\"%s\"} %lld\n", names[i], (long long)c->by_class[i]);
+        for (size_t i = 0; i < CLASSES; i++)
+            buf_printf(out, "belfry_backlog{class=\"%s\"} %lld\n", priority_class_names[i], (long long)c->by_class[i]);
         backlog_print_queues(c, out);
         b->setup.print_due(b->setup.context, c->by_partition, out);
     }

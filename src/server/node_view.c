@@ -430,16 +430,15 @@ void node_view_breakers(struct node_view *v, struct jw *w)
 
 static void node_view_print_waits(const struct node_status *s, int64_t now_ms, struct buf *out)
 {
-    static const char *const names[] = { [CLASS_LOW] = "low", [CLASS_NORMAL] = "normal", [CLASS_HIGH] = "high" };
     buf_printf(
         out,
         "# HELP belfry_oldest_wait_seconds How long the oldest due task of a priority class has waited for its start\n"
         "# TYPE belfry_oldest_wait_seconds gauge\n");
-    for (size_t i = 0; i < array_count(names); i++) {
+    for (size_t i = 0; i < CLASSES; i++) {
         int64_t due_ms = s->scheduler.oldest_due_ms[i];
         int64_t wait_ms = due_ms == INT64_MAX ? 0 : max_of(now_ms - due_ms, (int64_t)0);
-        buf_printf(out, "belfry_oldest_wait_seconds{class=\"%s\"} %lld.%03lld\n", names[i], (long long)(wait_ms / 1000),
-                   (long long)(wait_ms % 1000));
+        buf_printf(out, "belfry_oldest_wait_seconds{class=\"%s\"} %lld.%03lld\n", priority_class_names[i],
+                   (long long)(wait_ms / 1000), (long long)(wait_ms % 1000));
     }
 }
 

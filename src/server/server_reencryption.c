@@ -11,7 +11,6 @@
  * not read the new file yet keeps the older key known. */
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -56,13 +55,7 @@ static struct str reencryption_key(const struct reencryption *x)
 /* False: the server stops. */
 static bool reencryption_pause(struct reencryption *x, int64_t ms)
 {
-    struct timespec until = clock_condition_end(ms * 1000);
-    pthread_mutex_lock(&x->lock);
-    while (!x->stopping && pthread_cond_timedwait(&x->wakeup, &x->lock, &until) != ETIMEDOUT)
-        ;
-    bool stopping = x->stopping;
-    pthread_mutex_unlock(&x->lock);
-    return !stopping;
+    return !clock_condition_pause(&x->wakeup, &x->lock, &x->stopping, ms);
 }
 
 /* ---- one batch ---- */

@@ -100,13 +100,11 @@ static void history_all_header(struct table *t)
 
 static void history_add_of_all(struct rows *r, const json_t *x)
 {
-    char when[WHEN_TEXT] = "-", took[WHEN_TEXT] = "-", attempt[24];
-    int64_t from_ms, to_ms;
-    if (json_time_at(x, "completed_at", &to_ms)) {
-        when_utc(to_ms, when);
-        if (json_time_at(x, "started_at", &from_ms))
-            when_took(to_ms - from_ms, took);
-    }
+    char when[WHEN_TEXT] = "-", took[WHEN_TEXT], attempt[24];
+    int64_t ended_ms;
+    if (json_time_at(x, "completed_at", &ended_ms))
+        when_utc(ended_ms, when);
+    execution_duration_text(x, took);
     struct str name = json_text_at(x, "task_name"), queue = json_text_at(x, "queue"),
                worker = json_text_at(x, "worker");
     snprintf(attempt, sizeof attempt, "%lld", (long long)json_i64_at(x, "attempt_number", 0));

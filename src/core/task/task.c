@@ -129,6 +129,10 @@ const char *target_kind_name(enum target_kind k)
     return target_kind_names[k];
 }
 
+const char *const priority_class_names[CLASSES] = {
+    [CLASS_LOW] = "low", [CLASS_NORMAL] = "normal", [CLASS_HIGH] = "high"
+};
+
 enum priority_class priority_class_of(int priority)
 {
     return priority >= 7 ? CLASS_HIGH : priority >= 4 ? CLASS_NORMAL : CLASS_LOW;

@@ -35,6 +35,7 @@ enum priority_class { CLASS_LOW, CLASS_NORMAL, CLASS_HIGH };
 enum { CLASSES = CLASS_HIGH + 1 };
 enum { PRIORITY_MIN = 0, PRIORITY_DEFAULT = 5, PRIORITY_MAX = 9, PRIORITIES = PRIORITY_MAX + 1 };
 enum priority_class priority_class_of(int priority);
+extern const char *const priority_class_names[CLASSES]; /* "low" … */
 
 /* A task gains one priority level for every AGEING_MS that it waits, so that none waits for ever. */
 enum { AGEING_MS = 600000 };

@@ -45,9 +45,8 @@ static void route_write_facts(struct buf *to, const struct route_facts *facts)
 
 static const char *route_class_name(const struct route_facts *r, char out[8])
 {
-    static const char *const names[] = { [CLASS_LOW] = "low", [CLASS_NORMAL] = "normal", [CLASS_HIGH] = "high" };
     if (r->priority_min != r->priority_max)
-        return names[priority_class_of(r->priority_min)];
+        return priority_class_names[priority_class_of(r->priority_min)];
     snprintf(out, 8, "%d", r->priority_min);
     return out;
 }
