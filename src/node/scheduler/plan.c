@@ -254,7 +254,8 @@ static void planning_open_page(struct planning *p)
     p->open.also = all->also_count ? all->also + p->also : NULL;
     p->open.also_count = min_of(all->also_count - p->also, (size_t)OPEN_ROWS_MAX);
     p->open.last = p->opened + p->open.n == all->n && p->also + p->open.also_count == all->also_count;
-    p->open.now_ms = p->scheduler->now.wall_ms;
+    /* The first page says when the run began, and its row says the same. */
+    p->open.now_ms = p->open.first ? p->plan.now_ms : p->scheduler->now.wall_ms;
     planning_submit(p, planning_on_opened);
 }
 
