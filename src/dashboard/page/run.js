@@ -1,0 +1,3 @@
+import { h } from '../lib/dom.js';
+/** @type {import('../lib/app.js').Page} */
+export const page = { title: () => 'run', load: async () => ({}), view: () => h('header.head', h('h1', { tabindex: -1 }, 'run')) };
