@@ -149,16 +149,16 @@ const legend = () => h('span.legend.from-m', [
 /** @param {any} data @param {Context} ctx */
 function fires(data, ctx) {
     if (!data.upcoming?.length) return null;
-    const zone = zoneOf(ctx.zone === 'local' ? 'task' : ctx.zone, data.task.time_zone ?? 'UTC');
+    const zone = zoneOf(ctx.zone === 'local' ? 'task' : ctx.zone, data.task.time_zone);
     let before = offsetOf(ctx.now, zone);
     return section('fires', `Next ${data.upcoming.length} fires`, { note: `in ${zone}`, more: h('a', { href: link(['calendar']) }, 'In the calendar') },
-        h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Local'), h('th.from-s', { scope: 'col' }, 'UTC'), h('th.from-m', { scope: 'col' }, 'In'), h('th', { scope: 'col' }, 'Why so'))),
+        h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Local'), zone === 'UTC' ? null : h('th.from-s', { scope: 'col' }, 'UTC'), h('th.from-m', { scope: 'col' }, 'In'), h('th', { scope: 'col' }, 'Why so'))),
             h('tbody', data.upcoming.map((/** @type {any} */ fire) => {
                 const ms = parse(fire.at), skipped = fire.skipped, offset = offsetOf(ms, zone), shifted = offset !== before;
                 before = offset;
                 const local = `${day(ms, zone)} ${clock(ms, zone).slice(0, seconds(data.task) ? 8 : 5)} ${zoneName(ms, zone)}`;
                 return h('tr', { key: fire.at + fire.note }, h('td.nowrap', skipped ? h('s.second', local) : local),
-                    h('td.nowrap.from-s.second', skipped ? '–' : new Date(ms).toISOString().slice(11, seconds(data.task) ? 19 : 16) + 'Z'),
+                    zone === 'UTC' ? null : h('td.nowrap.from-s.second', skipped ? '–' : new Date(ms).toISOString().slice(11, seconds(data.task) ? 19 : 16) + 'Z'),
                     h('td.nowrap.from-m.second', skipped ? '–' : relative(ms, ctx.now).replace('in ', '')),
                     h('td', skipped ? h('span.state.wraps', icon('skipped'), userText(cap(fire.note))) : fire.note ? h('span.state.wraps', { 'data-tone': 'hold' }, icon('late'), userText(cap(fire.note)))
                         : h('span.second', shifted ? 'as scheduled; the clock changes before it' : 'as scheduled')));
@@ -201,7 +201,7 @@ function settings(task, ctx) {
         ['Due', task.run_at ? when(task.run_at, ctx) : null],
         ['Key', task.concurrency_key ? [h('span.mono', userText(task.concurrency_key)), `, limit ${task.concurrency_limit}`] : null],
         ['Overlap', task.overlap_policy?.toLowerCase().replaceAll('_', ' ')],
-        ['Catch-up', task.catch_up_mode ? `${task.catch_up_mode.toLowerCase().replaceAll('_', ' ')}${seconds ? ', within ' + durationInWords(seconds) : ''}` : null],
+        ['Catch-up', task.catch_up_mode ? `${task.catch_up_mode.toLowerCase().replaceAll('_', ' ')}${seconds ? ', within ' + durationInWords(seconds).replace(/^(day|hour|minute|second)$/, '1 $1') : ''}` : null],
         ['Retry', retry ? retry.max_attempts === 1 ? 'no retry' : `${retry.max_attempts} tries, from ${rough(retry.base_delay_ms)}${retry.backoff === 'FIXED' ? '' : ', doubling'}` : null],
         ['Timeout', task.timeout_ms ? span(task.timeout_ms) : 'none'],
         ['Clock change', task.dst_policy ? `gap: ${task.dst_policy.gap?.toLowerCase()}; overlap: ${task.dst_policy.overlap?.toLowerCase()}` : null],
