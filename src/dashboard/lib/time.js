@@ -119,9 +119,9 @@ export function rough(ms) {
 /** @param {number | null | undefined} ms */
 export function span(ms) {
     if (ms === null || ms === undefined || Number.isNaN(ms)) return '–';
-    if (ms < 1) return '0 ms';
+    if (ms < 1) return ms > 0 ? '<1 ms' : '0 ms';
     if (ms < SECOND) return `${Math.round(ms)} ms`;
-    if (ms < 10 * SECOND) return `${(Math.floor(ms / 100) / 10).toFixed(1)} s`;
+    if (ms < 10 * SECOND) return `${(Math.floor(ms / 100) / 10).toFixed(1).replace('.0', '')} s`;
     if (ms < MINUTE) return `${Math.floor(ms / SECOND)} s`;
     if (ms < HOUR) return `${Math.floor(ms / MINUTE)} min ${two(Math.floor(ms % MINUTE / SECOND))} s`;
     if (ms < DAY) return `${Math.floor(ms / HOUR)} h ${two(Math.floor(ms % HOUR / MINUTE))} min`;
