@@ -6,7 +6,7 @@ import { clock, count, day, number, offsetOf, parse, relative, rough, span, zone
 import { taskActions } from '../lib/command.js';
 import { axisOf, instants, strip, timelineHead, timelineRow } from '../view/chart.js';
 import { badge, icon } from '../view/icons.js';
-import { actionList, copyButton, facts, instant, section, userText, when } from '../view/parts.js';
+import { actionList, copyButton, facts, instant, pretty, section, userText, when } from '../view/parts.js';
 import { explainBlock } from '../view/explain.js';
 import { durationInWords, scheduleInWords } from '../view/schedule.js';
 import { plainTable } from '../view/table.js';
@@ -217,7 +217,7 @@ function payload(task) {
     const body = task.payload ?? task.target_config?.body;
     const parts = [['Payload', body], ['Headers', task.target_config?.headers], ['Metadata', task.metadata]].filter(([, v]) => v !== undefined && v !== null);
     return parts.map(([name, value]) => {
-        const text = JSON.stringify(value, null, 2);
+        const text = pretty(value);
         return section('json-' + name, String(name), { more: copyButton(text) }, h('pre.command.scroll', { tabindex: 0, 'aria-label': String(name) }, userText(text)));
     });
 }

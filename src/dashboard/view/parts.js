@@ -130,3 +130,15 @@ export const bar = (parts, max, how = {}) => h('span.bar', { draw: (/** @type {n
     return h('svg', { width, height: 8, ...how.label ? { role: 'img', 'aria-label': how.label } : { 'aria-hidden': 'true' } },
         how.track ? h('rect.track', { width, height: 8, rx: 1 }) : null, rects);
 } });
+
+// JSON over several lines, but a list or object that fits into one line stays in one.
+/** @param {any} value @param {string} [indent] @returns {string} */
+export function pretty(value, indent = '') {
+    if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null';
+    const list = Array.isArray(value), deeper = indent + '  ';
+    const parts = list ? value.map(v => pretty(v, deeper)) : Object.entries(value).map(([k, v]) => `${JSON.stringify(k)}: ${pretty(v, deeper)}`);
+    const flat = parts.join(', '), simple = list && value.every(v => v === null || typeof v !== 'object');
+    const [open, close] = list ? '[]' : '{}';
+    if (!parts.length || simple || (flat.length < 60 && !flat.includes('\n'))) return open + flat + close;
+    return `${open}\n${parts.map(p => deeper + p).join(',\n')}\n${indent}${close}`;
+}
