@@ -97,7 +97,7 @@ export function startApp(root, onEnd) {
         }
         draw();
     }
-    const loading = throttled(load);
+    let loading = throttled(load);
 
     async function loadFrame() {
         const counts = await frameCounts(frame);
@@ -122,6 +122,8 @@ export function startApp(root, onEnd) {
             view.page = page.page;
             window.scrollTo(0, 0);
         }
+        loading.stop(); // what the last page still waits for does not hold this one
+        loading = throttled(load);
         await loading.now();
         if (!same && document.activeElement === document.body) /** @type {HTMLElement | null} */ (document.querySelector('#main h1'))?.focus();
     }

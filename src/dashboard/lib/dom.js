@@ -93,6 +93,7 @@ function create(tree, svg) {
 
 /** @param {Node} node @param {Tree} before @param {Tree} after @returns {boolean} whether the node could be kept */
 function patch(node, before, after) {
+    if (before === after) return true;
     if (typeof after === 'string' || typeof before === 'string') {
         if (typeof after !== typeof before) return false;
         if (after !== before) node.nodeValue = /** @type {string} */ (after);

@@ -5,7 +5,7 @@ import { link, relink } from '../lib/router.js';
 import { count, number, parse } from '../lib/time.js';
 import { copy } from '../view/dialog.js';
 import { badge } from '../view/icons.js';
-import { ago, copyButton, instant, section, userText, when } from '../view/parts.js';
+import { copyButton, instant, section, userText, when } from '../view/parts.js';
 import { table } from '../view/table.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
