@@ -109,8 +109,8 @@ function answer(total, over, peaks, z, complete) {
 
 /** @param {any} data @param {Context} ctx @param {any} v */
 function maps(data, ctx, v) {
-    const { fires } = data.read, hours = v.days.flatMap((/** @type {number} */ d) => hoursOf(d, v.z).map(hour => sum(fires, hour.at, hour.at + HOUR))), weekSteps = thresholds(hours);
-    const minutes = [...fires].filter(([at]) => at >= v.chosenDay && at < nextDay(v.chosenDay, v.z)).map(([, n]) => n), daySteps = thresholds(minutes);
+    const { fires } = data.read, hours = v.days.flatMap((/** @type {number} */ d) => hoursOf(d, v.z).filter(hour => hour.at > v.now).map(hour => sum(fires, hour.at, hour.at + HOUR))), weekSteps = thresholds(hours);
+    const minutes = hoursOf(v.chosenDay, v.z).flatMap(hour => Array.from({ length: 60 }, (_, m) => hour.at + m * MINUTE)).filter(m => m > v.now).map(m => fires.get(m) ?? 0), daySteps = thresholds(minutes);
     const quiet = new Set(v.dayPeaks.flatMap((/** @type {any} */ p) => p.quiet)), shown = new Map([...v.marks].map(([d, list]) => [d, list.join(', ')]));
     return [section('weeks', 'By hour', { note: heatLegend(weekSteps, 'fires an hour') }, weekMap({ fires, days: v.days, zone: v.z, now: ctx.now, chosen: v.chosenDay, marks: shown, steps: weekSteps, open: d => go(relink(ctx.route, { day: new Date(d).toISOString(), at: null })) })),
         section('day', `${day(v.chosenDay, v.z)}, by minute`, { note: [heatLegend(daySteps, 'fires a minute')] }, dayMap({ fires, start: v.chosenDay, zone: v.z, now: ctx.now, chosen: v.at, capacity: v.capacity, quiet: /** @type {Set<number>} */ (quiet), steps: daySteps, open: at => go(relink(ctx.route, { at: new Date(at).toISOString(), day: new Date(v.chosenDay).toISOString() })) }),

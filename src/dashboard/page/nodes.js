@@ -9,7 +9,7 @@ import { table } from '../view/table.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
 
-const SKEW_MS = 500, LAG_MS = 30000;
+const SKEW_MS = 500;
 
 /** @type {import('../lib/app.js').Page} */
 export const page = {
@@ -44,7 +44,7 @@ const nodeTable = (nodes, ctx) => table(ctx, { rows: nodes, key: n => n.id, labe
     { title: h('span.hidden-text', 'Share'), class: 'w-bar from-s', cell: n => bar([[n.partitions, undefined]], 256, { track: true }) },
     { title: 'Running', class: 'num', cell: n => `${number(n.running)} of ${number(n.slots)}` },
     { title: h('span.hidden-text', 'Slots'), class: 'w-bar from-m', cell: n => bar([[n.running, 'act']], n.slots || 1, { track: true }) },
-    { title: 'Heartbeat', class: 'num from-m', cell: n => n.alive ? h('span', { class: n.lag_ms > LAG_MS ? 'hold' : 'second' }, rough(n.lag_ms ?? 0), ' ago') : ago(n.died_at, ctx) },
+    { title: 'Oldest due', class: 'num from-m', cell: n => n.alive ? h('span.second', n.lag_ms ? span(n.lag_ms) : '–') : ago(n.died_at, ctx) },
     { title: 'Clock', class: 'num from-m', cell: n => h('span', { class: Math.abs(n.clock_offset_ms) - n.clock_error_ms > SKEW_MS ? 'hold' : 'second' }, `${n.clock_offset_ms > 0 ? '+' : ''}${Math.round(n.clock_offset_ms)} ms ± ${Math.round(n.clock_error_ms)}`) },
     { title: 'Version', class: 'from-m second', cell: n => n.version }, { title: 'Joined', class: 'num from-m second', cell: n => ago(n.joined_at, ctx) }] });
 

@@ -26,13 +26,14 @@ export function clockChange(start, zone) {
     return d === 0 ? null : d > 0 ? `Clocks go forward: ${24 - d / 60} hours` : `Clocks go back: ${24 - d / 60} hours`;
 }
 
-// Five thresholds, rounded, so that the busiest cell has the darkest step.
+// Five thresholds, rounded, so that the busiest cell has the darkest step. If every cell has much, the steps divide what is above that.
 /** @param {number[]} values @returns {number[]} */
 export function thresholds(values) {
-    const top = Math.max(1, ...values);
-    if (top <= 5) return [1, 2, 3, 4, 5];
-    const size = 10 ** Math.floor(Math.log10(top / 5)), step = [1, 2, 2.5, 5, 10].map(k => k * size).filter(s => s * 4 <= top).pop() ?? size;
-    return [1, step, step * 2, step * 3, step * 4].map(Math.round);
+    const some = values.filter(v => v > 0).sort((a, b) => a - b), top = some[some.length - 1] ?? 1, low = some[Math.floor(some.length / 20)] ?? 0;
+    const unit = 10 ** Math.max(0, Math.floor(Math.log10(Math.max(1, top - low)))), base = some.length > values.length * .9 && low > top * .3 ? Math.floor(low / unit) * unit : 0, range = top - base;
+    if (range <= 5) return [1, 2, 3, 4, 5].map(n => n === 1 ? 1 : base + n);
+    const size = 10 ** Math.floor(Math.log10(range / 5)), step = [1, 2, 2.5, 5, 10].map(k => k * size).filter(s => s * 4 <= range).pop() ?? size;
+    return [1, base + step, base + step * 2, base + step * 3, base + step * 4].map(Math.round);
 }
 
 /** @param {number} n @param {number[]} steps */
@@ -46,10 +47,10 @@ export function peaksOf(fires, from, to) {
     const list = [...fires].filter(([at]) => at >= from && at < to).sort((a, b) => b[1] - a[1]);
     if (!list.length) return [];
     const usual = list[list.length >> 1][1];
-    return list.filter(([, n]) => n >= 3 && n >= usual * 1.5).slice(0, 5).map(([at, n]) => {
+    return list.filter(([, n]) => n >= usual + 3).slice(0, 5).map(([at, n]) => {
         const quiet = [];
         for (let m = 1; m <= 25 && quiet.length < 2; m++) {
-            for (const near of [at + m * MINUTE, at - m * MINUTE]) if (near >= from && near < to && (fires.get(near) ?? 0) <= n / 4 && quiet.length < 2) quiet.push(near);
+            for (const near of [at + m * MINUTE, at - m * MINUTE]) if (near >= from && near < to && (fires.get(near) ?? 0) <= usual + (n - usual) / 8 && quiet.length < 2) quiet.push(near);
         }
         return { at, fires: n, quiet };
     });

@@ -79,9 +79,8 @@ def schedules(api, sink):
         "nightly-ledger", sink + "/close-day", cron_expression="30 2 * * *", time_zone="Europe/Berlin", calendar="ledger-days",
         queue="ledger", priority=6, timeout_ms=900000, payload={"book": "EU", "post": True, "lines": [1, 2, {"x": None}]},
         retry={"max_attempts": 5, "base_delay_ms": 5000}))
-    for n in range(40):
-        api("POST", "/v1/tasks", http_task(f"report-{n:03d}", sink + "/report", cron_expression=f"{n % 7 * 5} {n % 24} * * *",
-                                           time_zone="Europe/Berlin", queue="reports"))
+    api("POST", "/v1/tasks/batch", [http_task(f"report-{n:03d}", sink + "/report", cron_expression=f"{(0, 0, 30, 0, 15, 5, 40)[n % 7]} {(6, 8, 3, 6, 9, 18, 0, 12)[n % 8]} * * *",
+                                              time_zone="Europe/Berlin", queue="reports") for n in range(240)])
     return ledger
 
 
