@@ -1,0 +1,262 @@
+// The loop: route → page → data → view. A page is a module with load (data), view (a pure function of data and context) and actions.
+// Old data stays on the screen while new data comes; a failure says how old it is.
+import { render } from './dom.js';
+import { can, logout, Problem, request } from './api.js';
+import { go, link, parseRoute } from './router.js';
+import { startLive, throttled } from './live.js';
+import { keyHandler, KEY_HELP, keysAreOn, setKeys } from './keys.js';
+import { reverse } from './command.js';
+import { ask, show, toast } from '../view/dialog.js';
+import { keyDialog, shell } from '../view/shell.js';
+
+/**
+ * @typedef {import('./router.js').Route} Route
+ * @typedef {import('./command.js').Action} Action
+ * @typedef {{
+ *   route: Route, now: number, zone: string, ui: Record<string, any>, set: (change: Record<string, any>) => void, reload: () => void,
+ *   act: (action: Action, subject?: any) => Promise<any>, ask: typeof ask, toast: typeof toast, can: typeof can, loadedAt: number,
+ *   error: Error | null, live: string
+ * }} Context
+ * @typedef {{
+ *   title: (route: Route, data: any) => string, load: (ctx: Context, before: any) => Promise<any>, view: (data: any, ctx: Context) => any,
+ *   stay?: (data: any, ctx: Context) => boolean, slow?: number
+ * }} Page
+ */
+
+// name → [title, module, scope]. What one may not see is not in the menu.
+/** @type {Record<string, [string, string, string]>} */
+export const PAGES = {
+    overview: ['Overview', '../page/overview.js', 'status:read'],
+    tasks: ['Tasks', '../page/tasks.js', 'tasks:read'],
+    executions: ['Executions', '../page/executions.js', 'tasks:read'],
+    calendar: ['Calendar', '../page/calendar.js', 'tasks:read'],
+    workflows: ['Workflows', '../page/workflows.js', 'workflows:read'],
+    dlq: ['Dead letters', '../page/dlq.js', 'dlq:read'],
+    queues: ['Queues', '../page/queues.js', 'queues:read'],
+    nodes: ['Nodes', '../page/nodes.js', 'status:read'],
+    alerts: ['Alerts', '../page/alerts.js', 'notifications:read'],
+    admin: ['Admin', '../page/admin.js', 'admin'],
+};
+// A page of one thing: tasks/ID.
+/** @type {Record<string, string>} */
+const DETAILS = { tasks: '../page/task.js', workflows: '../page/run.js', 'tasks/edit': '../page/edit.js' };
+
+/** @param {Route} route */
+function moduleOf(route) {
+    const [name, id, verb] = route.parts;
+    if (name === 'tasks' && (id === 'new' || verb === 'edit')) return DETAILS['tasks/edit'];
+    return id && DETAILS[name] ? DETAILS[name] : PAGES[name]?.[1] ?? PAGES.overview[1];
+}
+
+/** @param {HTMLElement} root @param {() => void} onEnd */
+export function startApp(root, onEnd) {
+    /** @type {any} */
+    const frame = { counts: {}, menu: false, live: 'starting', retryAt: 0, paused: false, zone: localStorage.getItem('belfry.zone') ?? 'local',
+        hasAlerts: false };
+    /** @type {{route: Route, page: Page | null, data: any, error: Error | null, ui: any, loadedAt: number, visit: number}} */
+    let view = { route: parseRoute(location.hash), page: null, data: null, error: null, ui: {}, loadedAt: 0, visit: 0 };
+    let stopped = false, wanted = 0;
+
+    /** @returns {Context} */
+    const context = () => ({ route: view.route, now: Date.now(), zone: frame.zone, ui: view.ui, loadedAt: view.loadedAt, error: view.error,
+        live: frame.live, can, ask, toast, set, act, reload: () => loading.now() });
+
+    function draw() {
+        if (stopped || wanted) return;
+        wanted = requestAnimationFrame(() => {
+            wanted = 0;
+            if (!stopped) drawNow();
+        });
+    }
+
+    function drawNow() {
+        const ctx = context();
+        const name = view.route.parts[0];
+        const title = view.page ? view.page.title(view.route, view.data) : PAGES[name]?.[0] ?? '';
+        document.title = `${title} · Belfry`;
+        render(root, shell(frame, ctx, view.page, view.data, controls));
+    }
+
+    /** @param {Record<string, any>} change */
+    function set(change) {
+        Object.assign(view.ui, change);
+        draw();
+    }
+
+    async function load() {
+        const { page, visit } = view;
+        if (!page) return;
+        try {
+            const data = await page.load(context(), view.data);
+            if (visit !== view.visit) return;
+            Object.assign(view, { data, error: null, loadedAt: Date.now() });
+        } catch (error) {
+            if (visit !== view.visit || stopped) return;
+            if (error instanceof Problem && error.status === 401) return;
+            view.error = /** @type {Error} */ (error);
+        }
+        draw();
+    }
+    let loading = throttled(load);
+
+    async function loadFrame() {
+        const counts = await frameCounts(frame);
+        if (counts) frame.counts = counts;
+        draw();
+    }
+    const frameLoading = throttled(loadFrame, 5000);
+
+    async function onRoute() {
+        const route = parseRoute(location.hash);
+        const path = moduleOf(route);
+        const same = view.page && moduleOf(view.route) === path && view.route.parts.join('/') === route.parts.join('/');
+        const visit = view.visit + 1;
+        view = { route, page: same ? view.page : null, data: same ? view.data : null, error: null, ui: same ? view.ui : {},
+            loadedAt: same ? view.loadedAt : 0, visit };
+        frame.menu = false;
+        if (!same) view.ui = {};
+        draw();
+        if (!view.page) {
+            const page = await import(path);
+            if (visit !== view.visit) return;
+            view.page = page.page;
+            window.scrollTo(0, 0);
+        }
+        loading.stop(); // what the last page still waits for does not hold this one
+        loading = throttled(load);
+        await loading.now();
+        if (!same && document.activeElement === document.body) /** @type {HTMLElement | null} */ (document.querySelector('#main h1'))?.focus();
+    }
+
+    // Does it, says so, and offers the reverse. What is dangerous is asked about first.
+    /** @param {Action} action @param {any} [subject] */
+    async function act(action, subject = view.data?.task) {
+        const perform = async () => {
+            const answer = await request(action.path, { method: action.method, body: action.body, etag: action.etag });
+            const back = subject ? reverse(action, subject) : null;
+            if (action.done) toast(action.done, back ? { undo: { label: back.label, run: () => act(back, subject) } } : {});
+            loading.now();
+            return answer;
+        };
+        if (action.label.endsWith('…')) {
+            const word = action.label.slice(0, -1);
+            ask({ title: `${word}${subject?.name ? ' ' + subject.name : ''}?`, danger: action.danger, confirm: word, keep: 'Keep it', action: () => action,
+                body: CONSEQUENCES[word] ?? '', submit: perform });
+            return null;
+        }
+        try {
+            return await perform();
+        } catch (error) {
+            toast(/** @type {Error} */ (error).message, { bad: true });
+            return null;
+        }
+    }
+
+    const live = startLive({
+        onHint: () => { loading.soon(); frameLoading.soon(); },
+        onState: (state, retryAt) => { frame.live = state; frame.retryAt = retryAt; draw(); },
+    });
+
+    const controls = {
+        togglePause() { frame.paused = !frame.paused; live.pause(frame.paused); draw(); },
+        retry: () => live.retry(),
+        /** @param {string} zone */
+        setZone(zone) { frame.zone = zone; localStorage.setItem('belfry.zone', zone); draw(); },
+        toggleTheme() {
+            const dark = getComputedStyle(document.documentElement).colorScheme === 'dark'
+                || (!document.documentElement.dataset.theme && matchMedia('(prefers-color-scheme: dark)').matches);
+            document.documentElement.dataset.theme = dark ? 'light' : 'dark';
+            localStorage.setItem('belfry.theme', dark ? 'light' : 'dark');
+        },
+        toggleMenu() { frame.menu = !frame.menu; draw(); },
+        /** @param {string} text */
+        search(text) { go(searchLink(text)); },
+        help: () => show('Keys', keyDialog(KEY_HELP, keysAreOn(), on => { setKeys(on); })),
+        async logout() {
+            await logout().catch(() => {});
+            onEnd();
+        },
+    };
+
+    const onKey = keyHandler({
+        page: name => go(link([name])),
+        search: () => document.getElementById('search')?.focus(),
+        help: controls.help,
+        row: step => moveRow(step),
+        select: () => /** @type {HTMLInputElement | null} */ (document.querySelector('tr.focused input[type=checkbox]'))?.click(),
+        open: () => {
+            const a = /** @type {HTMLElement | null} */ (document.querySelector('tr.focused a'));
+            a?.click();
+            return !!a;
+        },
+        actions: () => /** @type {HTMLElement | null} */ (document.querySelector('#main [data-actions] button, #main .head button, #main .actions button'))?.focus(),
+        pause: controls.togglePause,
+        escape: () => {
+            if (document.querySelector('dialog[open]')) return;
+            if (frame.menu) controls.toggleMenu();
+            else /** @type {HTMLElement | null} */ (document.activeElement)?.blur();
+        },
+    });
+
+    /** @param {number} step */
+    function moveRow(step) {
+        const rows = [...document.querySelectorAll('#main tr[data-row]')].map(r => /** @type {HTMLElement} */ (r).dataset.row);
+        if (!rows.length) return;
+        const at = rows.indexOf(view.ui.row);
+        const next = rows[Math.max(0, Math.min(rows.length - 1, at + step))];
+        set({ row: next });
+        requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector('tr.focused')?.scrollIntoView({ block: 'nearest' })));
+    }
+
+    const ticking = setInterval(() => { if (!document.hidden) draw(); }, 1000);
+    window.addEventListener('hashchange', onRoute);
+    document.addEventListener('keydown', onKey);
+    onRoute();
+    frameLoading.now();
+    return {
+        stop() {
+            stopped = true;
+            clearInterval(ticking);
+            cancelAnimationFrame(wanted);
+            live.stop();
+            loading.stop();
+            frameLoading.stop();
+            window.removeEventListener('hashchange', onRoute);
+            document.removeEventListener('keydown', onKey);
+        },
+    };
+}
+
+/** @type {Record<string, string>} */
+const CONSEQUENCES = {
+    Cancel: 'A running call is aborted. A cancelled task stays in lists and can be retried.',
+    Delete: 'It leaves all lists. What it did stays in the list of executions until retention removes it.',
+};
+
+// An id opens its task; anything else is the beginning of a name.
+/** @param {string} text */
+export function searchLink(text) {
+    const word = text.trim();
+    if (/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(word)) return link(['tasks', word]);
+    if (/^[0-9a-f]{6,8}(-[0-9a-f-]*)?$/i.test(word)) return link(['tasks'], { id: word });
+    return link(['tasks'], { name: word && !word.endsWith('*') ? word + '*' : word });
+}
+
+// Numbers of the menu and the foot.
+/** @param {any} frame */
+async function frameCounts(frame) {
+    if (!can('status:read')) return null;
+    try {
+        const status = await request('/v1/scheduler/status');
+        const [breakers, incidents] = await Promise.all([
+            can('queues:read') ? request('/v1/breakers?limit=100').catch(() => null) : null,
+            request('/v1/incidents?limit=100').catch(() => null)]);
+        frame.hasAlerts = incidents !== null;
+        frame.version = status.version;
+        frame.nodes = status.nodes?.length ?? 0;
+        return { dlq: status.tasks?.FAILED ?? 0, nodes: frame.nodes, breakers: breakers?.breakers?.length ?? 0,
+            alerts: incidents?.incidents?.filter((/** @type {any} */ i) => i.state !== 'CLOSED').length ?? 0 };
+    } catch {
+        return null;
+    }
+}
