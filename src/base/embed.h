@@ -7,3 +7,12 @@ struct embedded_file {
     const char *name; /* without the folder */
     struct str text;
 };
+
+/* A file that browsers load. */
+struct embedded_asset {
+    const char *path; /* below its folder, such as lib/api.js */
+    const char *type; /* Content-Type */
+    const char *etag; /* a hash of its content, in quotes */
+    struct str gzip;
+    size_t bytes; /* of the content that is not compressed */
+};

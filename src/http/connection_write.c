@@ -16,6 +16,7 @@ static const struct {
     { 201, "Created" },
     { 202, "Accepted" },
     { 204, "No Content" },
+    { 302, "Found" },
     { 304, "Not Modified" },
     { 400, "Bad Request" },
     { 401, "Unauthorized" },

@@ -58,6 +58,7 @@ def test_it_serves_operators_and_nobody_else(served):
     assert ask(served, connection, "/v1/api-keys", "POST", '{"name": "k", "scopes": ["tasks:read"]}')[0] == 201
     status, body = ask(served, connection, "/v1/tasks")
     assert status == 404 and b"api.listen" in body
+    assert ask(served, connection, "/ui/")[0] == 404
     connection.request("GET", "/metrics")
     refused = connection.getresponse()
     assert refused.status == 401 and refused.read()

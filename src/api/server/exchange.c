@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/dashboard/site.h"
 #include "api/server/cors.h"
 #include "api/server/gzip.h"
 #include "api/server/internal.h"
@@ -148,8 +149,7 @@ static bool exchange_check_route(struct request *q)
         return false;
     }
     if (!allow[0] && !str_eq(q->path, S("*")))
-        return exchange_refuse(q, PROBLEM_NOT_FOUND,
-                               "there is no route at this path; GET /openapi.json lists all routes");
+        return exchange_refuse(q, PROBLEM_NOT_FOUND, ROUTE_MISSING);
     if (q->method == HTTP_OPTIONS) {
         respond_nothing(&q->response);
     } else {
@@ -230,7 +230,7 @@ static bool exchange_refuse_too_large(struct request *q)
 static bool exchange_check_accept(struct request *q)
 {
     struct str type = q->route->flags & ROUTE_TEXT ? S("text/plain") : S("application/json");
-    if (accept_allows(q->head.accept, type))
+    if (q->route->flags & ROUTE_PAGE || accept_allows(q->head.accept, type))
         return true;
     respond_problem(&q->response, PROBLEM_ACCEPT, "the answer is " STR_FMT ", which the header Accept does not allow",
                     STR_ARG(type));
@@ -267,7 +267,7 @@ static void exchange_add_headers(struct http_answer *a, const struct response *r
         snprintf(seconds, sizeof seconds, "%d", r->retry_after_s);
     http_answer_add(a, "Content-Type", r->type);
     http_answer_add(a, "Content-Encoding", r->is_gzip ? "gzip" : NULL);
-    http_answer_add(a, "Cache-Control", r->is_static ? "no-cache" : "no-store");
+    http_answer_add(a, "Cache-Control", r->cache ? r->cache : r->is_static ? "no-cache" : "no-store");
     http_answer_add(a, "X-Content-Type-Options", "nosniff");
     http_answer_add(a, "ETag", r->etag);
     http_answer_add(a, "Location", r->location);
@@ -278,6 +278,8 @@ static void exchange_add_headers(struct http_answer *a, const struct response *r
     http_answer_add(a, "WWW-Authenticate", r->status == 401 ? "Bearer realm=\"belfry\"" : NULL);
     http_answer_add(a, "Idempotency-Replayed", r->replayed ? "true" : NULL);
     http_answer_add(a, "Belfry-Applied", r->partly_applied ? "some-nodes" : NULL);
+    if (r->is_page)
+        site_add_headers(a);
 }
 
 /* Not to strangers: how long a key took to check is nothing for them. */

@@ -34,3 +34,20 @@ bool gzip_buf(struct buf *body)
     *body = out;
     return true;
 }
+
+void gunzip(struct str gzip, size_t bytes, struct buf *out)
+{
+    char *text = xmalloc(bytes + 1);
+    z_stream z = { 0 };
+    if (inflateInit2(&z, WINDOW_BITS_GZIP) != Z_OK)
+        abort();                                    /* out of memory */
+    z.next_in = (unsigned char *)(uintptr_t)gzip.p; /* zlib does not write to it */
+    z.avail_in = (uInt)gzip.n;
+    z.next_out = (unsigned char *)text;
+    z.avail_out = (uInt)bytes + 1;
+    int rc = inflate(&z, Z_FINISH);
+    assert(rc == Z_STREAM_END && z.total_out == bytes);
+    inflateEnd(&z);
+    buf_add(out, (struct str){ text, bytes });
+    free(text);
+}

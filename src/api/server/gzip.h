@@ -9,3 +9,6 @@ enum {
 };
 
 bool gzip_buf(struct buf *body); /* replaces the content; false: it would be too large and stays. Any thread */
+
+/* Appends what was compressed, of so many bytes, when Belfry was built. Any thread. */
+void gunzip(struct str gzip, size_t bytes, struct buf *out);

@@ -7,6 +7,8 @@
 /* Whether Accept allows a media type, such as application/json. Of its parameters, only q is read. */
 bool accept_allows(struct str accept, struct str type);
 
+bool accept_names(struct str accept, struct str type); /* the type itself, not only a range */
+
 bool accept_encoding_allows_gzip(struct str accept_encoding); /* false without the header */
 
 /* Whether If-None-Match has the tag, or is '*'. The tag with quotes. The gzip form of a resource has the tag "…-gzip";

@@ -179,6 +179,14 @@ void respond_nothing(struct response *r)
     r->status = 204;
 }
 
+void respond_page(struct response *r, int status, const char *type)
+{
+    response_reset(r);
+    r->status = status;
+    r->type = type;
+    r->is_page = true;
+}
+
 void respond_etag(struct response *r, int64_t version)
 {
     snprintf(r->etag, sizeof r->etag, "\"%lld\"", (long long)version);
@@ -208,11 +216,14 @@ void respond_etag_gzip(struct response *r)
 void respond_not_modified(struct response *r)
 {
     char etag[sizeof r->etag];
-    bool is_static = r->is_static;
+    bool is_static = r->is_static, is_page = r->is_page;
+    const char *cache = r->cache;
     memcpy(etag, r->etag, sizeof etag);
     response_reset(r);
     r->status = 304;
     r->is_static = is_static;
+    r->is_page = is_page;
+    r->cache = cache;
     memcpy(r->etag, etag, sizeof etag);
 }
 

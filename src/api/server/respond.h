@@ -59,6 +59,8 @@ struct response {
     bool partly_applied;            /* a live node has not confirmed the change in time (Belfry-Applied) */
     bool is_gzip;                   /* the body is compressed */
     bool is_static;                 /* the same for every client until the next release; its ETag is complete */
+    bool is_page;                   /* for browsers: with the headers of the dashboard (api/dashboard/site.h) */
+    const char *cache;              /* Cache-Control; NULL: no-cache if it is static, else no-store */
     bool close;                     /* close the connection after this answer */
 };
 
@@ -83,7 +85,8 @@ problem_of(const struct error *e); /* a tenant limit is recognised by e's field 
 
 /* 200 (or another status) with a JSON body. Returns a writer for the empty body. */
 struct jw respond_json(struct response *r, int status);
-void respond_nothing(struct response *r); /* 204 */
+void respond_nothing(struct response *r);                            /* 204 */
+void respond_page(struct response *r, int status, const char *type); /* for browsers; type NULL: no body */
 void respond_etag(struct response *r, int64_t version);
 void respond_etag_of_body(struct response *r); /* adds a hash of the body: "3" becomes "3-…", and no tag becomes "…" */
 void respond_etag_gzip(struct response *r);    /* marks the tag as that of the compressed body */

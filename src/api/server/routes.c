@@ -19,12 +19,17 @@ enum {
 #define EDIT  ROUTE_WRITES
 #define RE    ROUTE_RECURRING
 #define OP    ROUTE_OPERATOR
+#define PAGE  (ROUTE_INLINE | ROUTE_PAGE)
 
 /* method, pattern, scope, body limit, handler, flags, argument */
 #define ROUTES(X)                                                                                                      \
     X(GET, "/health", PUBLIC, NO_BODY, status_health, ROUTE_INLINE | OP, 0)                                            \
     X(GET, "/ready", PUBLIC, NO_BODY, status_ready, OP, 0)                                                             \
     X(GET, "/openapi.json", PUBLIC, NO_BODY, status_openapi, ROUTE_INLINE | OP, 0)                                     \
+    X(GET, "/", PUBLIC, NO_BODY, site_redirect, PAGE, 0)                                                               \
+    X(GET, "/ui", PUBLIC, NO_BODY, site_redirect, PAGE, 1)                                                             \
+    X(GET, "/ui/", PUBLIC, NO_BODY, site_index, PAGE, 0)                                                               \
+    X(GET, "/ui/{path}", PUBLIC, NO_BODY, site_file, PAGE, 0)                                                          \
     X(GET, "/metrics", METRICS_READ, NO_BODY, status_metrics, ROUTE_INLINE | ROUTE_TEXT | OP, 0)                       \
     X(GET, "/v1/scheduler/status", STATUS_READ, NO_BODY, status_scheduler, OP, 0)                                      \
     X(GET, "/v1/workers", STATUS_READ, NO_BODY, workers_list, OP, 0)                                                   \
@@ -197,7 +202,11 @@ static bool route_matches(const char *pattern, struct str path, struct route_par
         return route_matches_two(head, tail, path, ret);
     if (path.n < head.n + tail.n || !str_starts(path, head) || !str_eq(str_sub(path, path.n - tail.n, path.n), tail))
         return false;
-    return route_take_param(p.p[brace + 1] == 'i', str_sub(path, head.n, path.n - tail.n), ret);
+    struct str word = str_sub(path, head.n, path.n - tail.n);
+    if (p.p[brace + 1] != 'p')
+        return route_take_param(p.p[brace + 1] == 'i', word, ret);
+    ret->name = word;
+    return word.n > 0;
 }
 
 bool route_misses_id(struct str path, struct str *ret)

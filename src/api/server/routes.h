@@ -23,12 +23,14 @@ enum {
     ROUTE_ICAL = 16,     /* its body may be text/calendar */
     ROUTE_TEXT = 64,     /* its answer is text/plain, not JSON */
     ROUTE_OPERATOR = 32, /* the operator's listener serves it too */
+    ROUTE_PAGE = 128,    /* for browsers: no part of the API, so openapi.json does not describe it */
 };
 
 struct route {
     enum http_method method;
-    const char *action;  /* method and pattern, as audit rows name it */
-    const char *pattern; /* {id} stands for a UUID, {name} for 1 to ROUTE_NAME_MAX letters, digits and . _ : - */
+    const char *action; /* method and pattern, as audit rows name it */
+    /* {id} stands for a UUID, {name} for 1 to ROUTE_NAME_MAX letters, digits and . _ : -, {path} for any text */
+    const char *pattern;
     enum scope scope;
     size_t body_max; /* 0: no body allowed */
     route_handler *run;
@@ -39,9 +41,10 @@ struct route {
 extern const struct route routes[];
 extern const size_t route_count;
 
+#define ROUTE_MISSING "there is no route at this path; GET /openapi.json lists all routes"
 enum { PATH_MAX_BYTES = 256, ALLOW_TEXT = 64, ROUTE_NAME_MAX = 100 };
 
-/* The values of {id} and {name} in a path. The name is borrowed from the path. */
+/* The values of {id} and {name} or {path} in a path. The name is borrowed from the path. */
 struct route_params {
     struct uuid id, other;
     struct str name;
@@ -80,6 +83,7 @@ route_handler status_health, status_ready, status_scheduler, status_metrics, sta
 route_handler breakers_list, breakers_close_one;                                             /* breakers.c */
 route_handler audit_list;                                                                    /* audit.c */
 route_handler workers_list, workers_get;                                                     /* workers.c */
+route_handler site_redirect, site_index, site_file; /* src/api/dashboard: site.c */
 /* src/api/workflow: definitions.c, runs.c, stop.c, retry.c, rerun.c, steps.c, signals.c */
 route_handler workflow_definitions_list, workflow_definitions_get, workflow_definitions_put,
     workflow_definitions_delete;
