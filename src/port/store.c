@@ -514,6 +514,17 @@ enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struc
     return r->ops->breakers(r, f, a, ret, e);
 }
 
+enum err reader_stats(struct reader *r, const struct stats_filter *f, struct arena *a, struct stats_points *ret,
+                      struct error *e)
+{
+    assert(f->step_ms > 0 && f->step_ms % STATS_MINUTE_MS == 0 && f->from_ms % STATS_MINUTE_MS == 0);
+    assert(f->to_ms >= f->from_ms && stats_points_max(f) <= STATS_READ_MAX);
+    enum err rc = r->ops->stats(r, f, a, ret, e);
+    for (size_t i = 0; rc == ERR_OK && i < ret->n; i++)
+        assert((ret->v[i].at_ms - f->from_ms) % f->step_ms == 0 && (!i || ret->v[i - 1].at_ms < ret->v[i].at_ms));
+    return rc;
+}
+
 enum err reader_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e)
 {
     return r->ops->sealed(r, key_id, ret, e);
