@@ -287,6 +287,22 @@ struct workload node_view_workload(struct node_view *v, const struct metrics *m)
     return all;
 }
 
+int64_t node_view_busy_milli(struct node_view *v, const struct metrics *m)
+{
+    int64_t slots = (int64_t)metric_level(m, METRIC_WORKER_SLOTS);
+    pthread_mutex_lock(&v->lock);
+    int64_t running = (int64_t)v->status.running;
+    for (size_t i = 0; i < v->nodes->n; i++) {
+        const struct shown_node *n = &v->nodes->v[i];
+        if (!n->alive || uuid_eq(n->id, v->status.id))
+            continue;
+        running += n->running;
+        slots += n->slots;
+    }
+    pthread_mutex_unlock(&v->lock);
+    return slots ? running * 1000 / slots : 0;
+}
+
 /* The nodes that have partitions, as this node knows them. Returns how many. */
 static size_t node_view_owners(struct node_view *v, struct uuid *ids, struct short_text *names)
 {

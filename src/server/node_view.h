@@ -20,6 +20,7 @@ void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w);
 int64_t node_view_waiting(struct node_view *v);
 /* Of all nodes, without time and backlog; m: of this node. */
 struct workload node_view_workload(struct node_view *v, const struct metrics *m);
+int64_t node_view_busy_milli(struct node_view *v, const struct metrics *m); /* of all nodes: slots in use */
 double node_view_wanted_before(struct node_view *v); /* the workers that the last other leader wanted; 0: not known */
 void node_view_set_running(struct node_view *v, struct tenant_metrics *to); /* TENANT_RUNNING */
 /* Lines of /metrics: belfry_partition_due of each node with partitions. */

@@ -20,6 +20,7 @@
 #include "server/planner_threads.h"
 #include "server/process.h"
 #include "server/server.h"
+#include "server/stats/stats_writer.h"
 #include "server/unverified_links.h"
 
 enum { PEPPER_SIZE = 32 };
@@ -131,6 +132,7 @@ struct server {
     uv_signal_t signals[2];
     uv_timer_t deadline;
     struct retention_task retention_task;
+    struct stats_writer stats_writer;
     uv_work_t stop_http;
     bool handles_open, stopping, draining;
     struct call stop_call;
