@@ -207,6 +207,8 @@ static int64_t backlog_measure(struct backlog *b)
     if (!rc)
         b->counts = counts;
     pthread_mutex_unlock(&b->lock);
+    if (!rc)
+        b->setup.counted(b->setup.context, mine, b->reader);
     return max_of((clock_steady_ns(b->setup.clock) - begun_ns) / 1000000 * EVERY_COSTS, (int64_t)EVERY_MS);
 }
 

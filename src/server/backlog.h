@@ -21,6 +21,8 @@ struct backlog_setup {
     int64_t (*waiting)(void *context);
     struct workload (*workload)(void *context); /* without time and backlog */
     double (*wanted_before)(void *context);     /* workers that the last other leader wanted; 0: not known */
+    /* After each count, and after each look that found that this node does not measure. */
+    void (*counted)(void *context, bool is_mine, struct reader *r);
     int64_t (*busy_milli)(void *context, struct reader *r); /* thousandths of all worker slots that are in use */
     /* Any thread: prints belfry_partition_due of the nodes. */
     void (*print_due)(void *context, const int64_t by_partition[PARTITIONS], struct buf *out);

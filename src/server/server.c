@@ -232,6 +232,37 @@ static int64_t server_busy_milli(void *context, struct reader *r)
                             : node_view_busy_milli(a->view, a->metrics);
 }
 
+static struct alert_facts server_alert_facts(void *context)
+{
+    struct server *a = context;
+    return store_is_shared(a->store) ? node_view_alert_facts(a->view) : (struct alert_facts){ .nodes = 1 };
+}
+
+/* The place to open and close incidents: one is known by its name and since_ms. */
+static void server_on_alert(void *context, const struct alert_news *news)
+{
+    const struct alert *alert = &news->alert;
+    (void)context;
+    if (news->fires)
+        log_warn("alert_firing", kv_cstr("alert", alert->name),
+                 kv_cstr("severity", alert_severity_names[alert->severity]), kv_f64("value", alert->value),
+                 kv_f64("threshold", alert->threshold), kv_i64("since_ms", alert->since_ms));
+    else
+        log_info("alert_ended", kv_cstr("alert", alert->name), kv_i64("since_ms", alert->since_ms));
+}
+
+/* The backlog's thread. */
+static void server_on_counted(void *context, bool is_mine, struct reader *r)
+{
+    struct server *a = context;
+    struct alert_facts facts = server_alert_facts(a);
+    struct error e = { 0 };
+    if (!is_mine)
+        alert_watch_forget(&a->alerts);
+    else if (alert_watch_step(&a->alerts, r, clock_wall_ms(a->setup.clock), &facts, server_on_alert, a, &e))
+        log_debug("alerts_not_judged", kv_err(&e));
+}
+
 static void server_print_due(void *context, const int64_t by_partition[PARTITIONS], struct buf *out)
 {
     struct server *a = context;
@@ -254,6 +285,7 @@ static enum err server_start_backlog(struct server *a, struct error *e)
                                                 .workload = server_workload,
                                                 .wanted_before = server_wanted_before,
                                                 .busy_milli = server_busy_milli,
+                                                .counted = server_on_counted,
                                                 .print_due = server_print_due,
                                                 .metrics = a->metrics,
                                                 .context = a },
@@ -513,6 +545,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .catalog_changed = server_on_catalog_changed,
         .breaker_closed = server_on_breaker_closed,
         .queues = server_describe_queues,
+        .alert_facts = server_alert_facts,
         .node = store_is_shared(a->store) ? server_node_id : NULL,
         .queue_timeout_max = a->fleet.enabled ? server_queue_timeout_max : NULL,
         .workflows_are_known = store_is_shared(a->store) ? server_workflows_are_known : NULL,

@@ -20,6 +20,7 @@
 #include "server/planner_threads.h"
 #include "server/process.h"
 #include "server/server.h"
+#include "server/stats/alert_watch.h"
 #include "server/stats/stats_writer.h"
 #include "server/unverified_links.h"
 
@@ -140,6 +141,7 @@ struct server {
     struct store_watch watch;
     struct catalog_watcher *watcher;
     struct backlog *backlog;
+    struct alert_watch alerts;         /* the backlog's thread */
     struct reencryption *reencryption; /* NULL: secrets are not encrypted */
     struct node_view *view;
 };

@@ -19,6 +19,11 @@ void stats_add(struct stats *to, const struct stats *s)
         to->v[i] = stats_how[i] == SUM ? to->v[i] + s->v[i] : max_of(to->v[i], s->v[i]);
 }
 
+bool stats_is_sum(enum stats_id id)
+{
+    return stats_how[id] == SUM;
+}
+
 bool stats_are_zero(const struct stats *s)
 {
     for (size_t i = 0; i < STATS; i++)

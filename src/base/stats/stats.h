@@ -68,6 +68,7 @@ extern const int64_t stats_bounds_us[STATS_BUCKETS_COUNT];
 
 void stats_add(struct stats *to, const struct stats *s);
 bool stats_are_zero(const struct stats *s);
+bool stats_is_sum(enum stats_id id); /* false: of several, the highest counts */
 
 /* Counts one observation in the histogram that begins with `first`. */
 void stats_observe_us(int64_t v[STATS], enum stats_id first, int64_t us);

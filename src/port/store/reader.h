@@ -310,6 +310,11 @@ enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struc
 /* See port/store/stats.h. May lag a moment. */
 enum err reader_stats(struct reader *r, const struct stats_filter *f, struct arena *a, struct stats_points *ret,
                       struct error *e) must_use;
+/* The last minutes before end_ms, which is rounded down to a minute. The caller releases *ret; the arena has what was
+ * read. */
+struct stats_history;
+enum err reader_stats_history(struct reader *r, int32_t tenant, int64_t end_ms, size_t minutes, struct arena *a,
+                              struct stats_history *ret, struct error *e) must_use;
 /* Whether a task has a secret that is encrypted with this key (port/secrets.h); empty: with any. Reads all tasks. */
 enum err reader_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e) must_use;
 /* Looks at the next `max` tasks above `after`, at fewer if the arena is full, deleted ones included. Returns those that
