@@ -22,6 +22,7 @@ enum {
     LIVE_TEXT_MAX = 1024,        /* of an event */
     LIVE_WRITE_MAX = 32 << 10,   /* to one stream, in one tick */
     LIVE_SENDERS_MAX = 64,       /* nodes whose counts are known, of a tenant */
+    LIVE_TOLD_MS = 5000,         /* the next heartbeats name a tenant that someone began to watch */
     LIVE_SENDER_STALE_MS = 5000, /* a node that was silent for so long has no running tasks */
     LIVE_STATE_TEXT = 16,
     LIVE_NAME_TEXT = 96,
@@ -54,7 +55,9 @@ struct live_tenant {
     struct live_sender *senders;
     size_t sender_count;
 
-    bool is_told; /* other nodes watch it */
+    bool is_told;          /* other nodes watch it */
+    bool was_told;         /* as of the heartbeat before */
+    int64_t told_until_ms; /* steady: if a node has just said so, until its heartbeat does */
     struct live_window told;
     struct buf words; /* the rest of a line for them */
     uint64_t more;    /* tasks that are not among the words */
@@ -121,6 +124,7 @@ void live_keep_job(struct live *l, struct live_tenant *t, const struct live_job 
 /* Adds it to the words for other nodes, if they watch the tenant. */
 void live_tell_task(struct live_tenant *t, const struct live_task *task, int64_t now_ms);
 void live_tell_job(struct live_tenant *t, const struct live_job *j);
+void live_send_watch(struct live *l, const struct live_tenant *t);             /* that this node watches it */
 void live_send_words(struct live *l, struct live_tenant *t, bool with_counts); /* as a line */
 
 struct live_counts live_counts_here(const struct live *l, const struct live_tenant *t); /* of this node */

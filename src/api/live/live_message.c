@@ -160,6 +160,11 @@ void live_line_more(struct buf *line, uint64_t n)
     buf_printf(line, " m:%" PRIu64, n);
 }
 
+void live_line_watch(struct buf *line)
+{
+    buf_text(line, " w:");
+}
+
 void live_line_job(struct buf *line, const struct live_job *j)
 {
     buf_text(line, " j:");
@@ -251,6 +256,7 @@ static bool live_read_word(struct str word, struct live_word *ret)
             return false;
         ret->more = (uint64_t)more;
         return true;
+    case 'w': ret->kind = LIVE_WORD_WATCH; return true;
     case 'j': ret->kind = LIVE_WORD_JOB; return live_read_job(v, n, &ret->job);
     default: return false;
     }

@@ -7,6 +7,7 @@
  *   c:CREATED:STARTED:COMPLETED:FAILED:RETRIED:RUNNING:DUE   the counts; -1: not known
  *   t:ID:PARENT:STATE:ATTEMPT:VERSION:AT:QUEUE               what happened to a task
  *   m:N                                                      N more tasks, which are not told one by one
+ *   w:                                                       the sender watches the tenant from now on
  *   j:ID:STATE:ACTION:REDRIVE:TOTAL:EXACT:DONE:FAILED        a job
  * Ids are base64url; PARENT and QUEUE may be empty. A word that cannot be read is skipped. */
 #include "base/buf.h"
@@ -76,11 +77,12 @@ void live_line_begin(struct buf *line, const char sender[LIVE_NODE_NAME + 1], in
 void live_line_counts(struct buf *line, const struct live_counts *c);
 void live_line_task(struct buf *line, const struct live_task *t);
 void live_line_more(struct buf *line, uint64_t n);
+void live_line_watch(struct buf *line);
 void live_line_job(struct buf *line, const struct live_job *j);
 
 /* The next word of a line. Texts are borrowed from it. */
 struct live_word {
-    enum { LIVE_WORD_COUNTS, LIVE_WORD_TASK, LIVE_WORD_MORE, LIVE_WORD_JOB } kind;
+    enum { LIVE_WORD_COUNTS, LIVE_WORD_TASK, LIVE_WORD_MORE, LIVE_WORD_WATCH, LIVE_WORD_JOB } kind;
     union {
         struct live_counts counts;
         struct live_task task;

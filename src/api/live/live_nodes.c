@@ -56,6 +56,16 @@ void live_send_words(struct live *l, struct live_tenant *t, bool with_counts)
     store_broadcast(l->server->setup.store, buf_str(&line));
 }
 
+/* Heartbeats name the tenant, but the first one may take a second. */
+void live_send_watch(struct live *l, const struct live_tenant *t)
+{
+    cleanup_with(buf_release) struct buf line;
+    buf_init(&line, STORE_BROADCAST_MAX);
+    live_line_begin(&line, l->name, t->number);
+    live_line_watch(&line);
+    store_broadcast(l->server->setup.store, buf_str(&line));
+}
+
 /* ---- which tenants are watched where ---- */
 
 void live_describe(struct live *l, struct jw *w)
@@ -72,6 +82,16 @@ void live_describe(struct live *l, struct jw *w)
     pthread_mutex_unlock(&l->lock);
 }
 
+/* The counts of this moment are what the other node counts from. */
+static void live_tell(struct live *l, struct live_tenant *t)
+{
+    bool is_new = !t->is_told && !t->was_told;
+    t->is_told = true;
+    live_tenant_activate(l, t);
+    if (is_new)
+        live_send_words(l, t, true);
+}
+
 static void live_tell_from_now(struct live *l, const json_t *doc)
 {
     size_t n = json_count_at(doc, "watched");
@@ -81,17 +101,17 @@ static void live_tell_from_now(struct live *l, const json_t *doc)
         int64_t number = json_i64_at(doc, path, 0);
         if (number <= 0 || number > INT32_MAX)
             continue;
-        struct live_tenant *t = live_tenant_get(l, (int32_t)number);
-        t->is_told = true;
-        live_tenant_activate(l, t);
+        live_tell(l, live_tenant_get(l, (int32_t)number));
     }
 }
 
 static void live_tell_none(struct live *l)
 {
+    int64_t now_ms = clock_steady_ms(l->server->setup.clock);
     list_each (&l->active, link) {
         struct live_tenant *t = container_of(link, struct live_tenant, active);
-        t->is_told = false;
+        t->was_told = t->is_told;
+        t->is_told = now_ms < t->told_until_ms;
     }
 }
 
@@ -104,6 +124,7 @@ static void live_forget_untold(struct live *l)
             continue;
         buf_reset(&t->words);
         t->more = 0;
+        t->was_told = false;
         live_tenant_deactivate(t);
     }
 }
@@ -216,6 +237,26 @@ static void live_take_more(struct live_tenant *t, uint64_t n)
     }
 }
 
+static void live_take_word(struct live *l, struct live_tenant *t, struct str sender, const struct live_word *w,
+                           int64_t now_ms)
+{
+    if (w->kind == LIVE_WORD_WATCH) {
+        t->told_until_ms = now_ms + LIVE_TOLD_MS;
+        t->is_told = t->was_told = false; /* this node has no counts yet, whoever else has */
+        live_tell(l, t);
+    }
+    if (!t->is_watched)
+        return;
+    if (w->kind == LIVE_WORD_COUNTS)
+        live_take_counts(t, sender, &w->counts, now_ms);
+    else if (w->kind == LIVE_WORD_TASK)
+        live_keep_task(l, t, &w->task, now_ms);
+    else if (w->kind == LIVE_WORD_MORE)
+        live_take_more(t, w->more);
+    else if (w->kind == LIVE_WORD_JOB)
+        live_keep_job(l, t, &w->job);
+}
+
 void live_on_line(struct live *l, struct str line)
 {
     struct str sender, rest;
@@ -226,16 +267,8 @@ void live_on_line(struct live *l, struct str line)
         return;
     pthread_mutex_lock(&l->lock);
     struct live_tenant *t = live_tenant_get(l, tenant);
-    while (t->is_watched && live_line_next(&rest, &word)) {
-        if (word.kind == LIVE_WORD_COUNTS)
-            live_take_counts(t, sender, &word.counts, now_ms);
-        else if (word.kind == LIVE_WORD_TASK)
-            live_keep_task(l, t, &word.task, now_ms);
-        else if (word.kind == LIVE_WORD_MORE)
-            live_take_more(t, word.more);
-        else
-            live_keep_job(l, t, &word.job);
-    }
+    while (live_line_next(&rest, &word))
+        live_take_word(l, t, sender, &word, now_ms);
     pthread_mutex_unlock(&l->lock);
 }
 

@@ -45,6 +45,8 @@ static void live_stream_add(struct live *l, struct live_stream *s, int32_t tenan
     list_push(&l->streams, &s->link);
     list_push(&t->streams, &s->of_tenant);
     l->stream_count++;
+    if (!t->is_watched)
+        live_send_watch(l, t);
     t->is_watched = true;
     live_tenant_activate(l, t);
 }

@@ -87,6 +87,7 @@ static void a_line_comes_as_it_was_written(void **state)
     live_line_more(&text, 5);
     live_line_counts(&text, &c);
     live_line_job(&text, &j);
+    live_line_watch(&text);
     assert_true(live_line_read(buf_str(&text), &sender, &tenant, &rest));
     assert_str(sender, "0123456789abcdef");
     assert_int_equal(tenant, 12);
@@ -102,6 +103,7 @@ static void a_line_comes_as_it_was_written(void **state)
     assert_true(live_line_next(&rest, &w) && w.kind == LIVE_WORD_JOB && uuid_eq(w.job.id, j.id));
     assert_true(w.job.state == JOB_STOPPED && w.job.action == ACTION_RUN_NOW && w.job.redrive && !w.job.total_exact);
     assert_true(w.job.total == 9 && w.job.done == 8 && w.job.failed == 1);
+    assert_true(live_line_next(&rest, &w) && w.kind == LIVE_WORD_WATCH);
     assert_false(live_line_next(&rest, &w));
 }
 
