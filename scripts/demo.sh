@@ -50,7 +50,7 @@ show_calls() {
 "$belfry" sink --listen 127.0.0.1:0 --log - > >(show_calls) 2>"$data/sink.log" &
 pids+=($!)
 sink=$(first_url "$data/sink.log" $!)
-"$belfry" serve --listen 127.0.0.1:0 --data-dir "$data" 2>"$data/server.log" &
+"$belfry" serve --login-link --listen 127.0.0.1:0 --data-dir "$data" 2>"$data/server.log" &
 pids+=($!)
 server=$(first_url "$data/server.log" $!)
 cat "$data/server.log"

@@ -33,6 +33,17 @@ const char *peer_address(const union peer *p, char out[PEER_TEXT])
     return inet_ntop(v6 && !mapped ? AF_INET6 : AF_INET, address, out, PEER_TEXT) ? out : "unknown";
 }
 
+bool peer_is_loopback(const union peer *p)
+{
+    enum { LOOPBACK_NET = 127 };
+    const uint8_t *v4 = (const uint8_t *)&p->v4.sin_addr;
+    if (p->any.sa_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(&p->v6.sin6_addr))
+        return IN6_IS_ADDR_LOOPBACK(&p->v6.sin6_addr);
+    if (p->any.sa_family == AF_INET6)
+        v4 = p->v6.sin6_addr.s6_addr + 12;
+    return v4[0] == LOOPBACK_NET;
+}
+
 /* An IPv4 address in IPv6 form counts as the IPv4 address. */
 struct str peer_key(const union peer *p, char key[PEER_KEY])
 {

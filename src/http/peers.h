@@ -15,6 +15,7 @@ union peer {
 enum { PEER_TEXT = 80, PEER_KEY = 8 };
 const char *peer_text(const union peer *p, char out[PEER_TEXT]);    /* 192.0.2.1:4711, [::1]:4711 */
 const char *peer_address(const union peer *p, char out[PEER_TEXT]); /* 192.0.2.1, ::1 */
+bool peer_is_loopback(const union peer *p);
 /* What counts as one address. */
 struct str peer_key(const union peer *p, char key[PEER_KEY]);
 

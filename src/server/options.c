@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/dashboard/browser_origin.h"
 #include "api/server/cors.h"
 #include "base/duration.h"
 #include "base/failpoint.h"
@@ -59,6 +60,10 @@ const struct option server_options[] = {
       .help = "tenant and scopes of a client certificate, such as billing=dns:billing.example.com acme tasks:write; it needs no API key then" },
     { .key = "api.cors_origins", .type = OPTION_TEXT, .value = "ORIGINS",
       .help = "origins whose web pages may call the API, separated by blanks, such as https://console.example.com; default: none" },
+    { .key = "api.public_url", .flag = "public-url", .type = OPTION_TEXT, .value = "URL",
+      .help = "address under which browsers see the server, such as https://belfry.example.com; default: its own, with TLS or on this machine" },
+    { .flag = "login-link", .type = OPTION_FLAG, .preset = "false",
+      .help = "print at the start a link that logs in to the dashboard as admin, once and within 60 s" },
     { .key = "api.require_idempotency_key", .type = OPTION_FLAG, .preset = "false",
       .help = "refuse state-changing requests that have no Idempotency-Key" },
     { .key = "api.http_threads", .type = OPTION_INT, .value = "N", .preset = "0", .min = 0, .max = 64,
@@ -256,6 +261,11 @@ enum err options_check_listen(const struct options *o, const char *name, struct 
 enum err options_check_origins(const struct options *o, struct error *e)
 {
     return cors_origins_check(option_get(o, "api.cors_origins")->text, e);
+}
+
+enum err options_check_public_url(const struct options *o, struct error *e)
+{
+    return public_url_check(option_get(o, "public-url")->text, e);
 }
 
 bool options_listen_is_loopback(const struct options *o, const char *name)

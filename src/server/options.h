@@ -8,7 +8,7 @@
 /* The table holds the options of serve only, then those of both commands, then those of worker only: each command
  * uses a slice. One file may contain the settings of both commands. */
 enum {
-    SERVE_ALONE = 43,
+    SERVE_ALONE = 45,
     SERVE_AND_WORKER = 14,
     WORKER_ALONE = 7,
     SERVER_OPTION_COUNT = SERVE_ALONE + SERVE_AND_WORKER,
@@ -36,7 +36,8 @@ enum err options_read_config_file(struct options *o, const char *path, struct er
  * *ret is `given`, writable. */
 enum err options_begin_process(const struct options *given, struct options **ret, struct error *e) must_use;
 
-enum err options_check_origins(const struct options *o, struct error *e) must_use; /* api.cors_origins */
+enum err options_check_origins(const struct options *o, struct error *e) must_use;    /* api.cors_origins */
+enum err options_check_public_url(const struct options *o, struct error *e) must_use; /* api.public_url */
 
 /* Checks the form of an address to listen on, if it is given: "listen", "api.admin_listen". */
 enum err options_check_listen(const struct options *o, const char *name, struct error *e) must_use;

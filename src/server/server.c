@@ -586,6 +586,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
         .secrets = a->secrets.n ? &a->secrets : NULL,
         .cors_origins = a->setup.cors_origins,
+        .public_url = a->setup.public_url,
         .require_idempotency_key = a->setup.require_idempotency_key,
         .limits.http = a->setup.http,
         .context = a,
@@ -701,6 +702,11 @@ void server_free(struct server *a)
     node_view_free(a->view);
     server_inbox_release(a);
     free(a);
+}
+
+const char *server_login_code(const struct server *a)
+{
+    return a->login_code;
 }
 
 bool server_has_useless_keys(const struct server *a)

@@ -44,6 +44,8 @@ struct server_setup {
     const char *ca_file;            /* trusted certificates of https targets; NULL: the system's list */
     const struct brokers *brokers;  /* brokers that tasks may name; borrowed. NULL: none */
     struct str cors_origins;        /* of web pages that may call the API; borrowed */
+    struct str public_url;          /* under which browsers see the API; borrowed */
+    bool makes_login_code;          /* server_login_code */
     bool require_idempotency_key;
     struct http_limits http; /* of the API */
     int64_t drain_ms;
@@ -58,6 +60,9 @@ struct server;
 /* Opens everything and listens; claims no task yet. On the first start on a store, ret_key gets the text of the
  * admin key (also written to <data dir>/admin.key, readable by its owner only); later it is empty. */
 enum { SERVER_KEY_TEXT = 64 };
+/* A login code of an admin key, made at the start; empty: the setup did not ask for it, or there is no such key. */
+const char *server_login_code(const struct server *a);
+
 enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TEXT], struct server **ret,
                     struct error *e) must_use;
 void server_free(struct server *a); /* NULL is fine */

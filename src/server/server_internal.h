@@ -127,7 +127,8 @@ struct server {
     uint8_t pepper[PEPPER_SIZE];
     struct secrets secrets; /* n is 0: secrets are not encrypted */
     bool made_pepper;       /* the data directory had none */
-    bool has_useless_keys;  /* of another pepper: they are refused */
+    char login_code[SERVER_KEY_TEXT];
+    bool has_useless_keys; /* of another pepper: they are refused */
     char name[PROCESS_NAME_TEXT];
 
     uv_signal_t signals[2];

@@ -116,7 +116,11 @@ enum err server_open_store(struct server *a, char ret_key[SERVER_KEY_TEXT], stru
     enum err rc = a->setup.store_url ? server_open_postgres(a, e) : server_open_sqlite(a, e);
     if (!rc)
         rc = server_open_keys(a, e);
-    return rc ? rc : server_make_first_key(a, ret_key, e);
+    if (!rc)
+        rc = server_make_first_key(a, ret_key, e);
+    if (!rc && a->setup.makes_login_code)
+        rc = auth_add_code(a->store, server_pepper(a), clock_wall_ms(a->setup.clock), a->login_code, e);
+    return rc;
 }
 
 struct writer *server_open_writer(struct server *a)

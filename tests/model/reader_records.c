@@ -9,7 +9,8 @@
 bool memory_copy_key(struct arena *a, const struct api_key *k, struct api_key *ret)
 {
     *ret = *k;
-    return arena_str(a, k->id, &ret->id) && arena_str(a, k->name, &ret->name) && arena_str(a, k->scopes, &ret->scopes);
+    return arena_str(a, k->id, &ret->id) && arena_str(a, k->name, &ret->name) &&
+           arena_str(a, k->scopes, &ret->scopes) && arena_str(a, k->parent, &ret->parent);
 }
 
 static int memory_keys_compare(const void *a, const void *b)
@@ -24,7 +25,7 @@ enum err memory_keys(struct reader *r, int32_t tenant, struct arena *a, struct k
     size_t n = 0;
     map_each (&s->keys, slot) {
         const struct api_key *k = slot->value;
-        if (k->tenant == tenant && k->expires_ms >= 0)
+        if (k->tenant == tenant && k->expires_ms >= 0 && !k->parent.n)
             found[n++] = k;
     }
     qsort(found, n, sizeof *found, memory_keys_compare);

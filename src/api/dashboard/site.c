@@ -56,11 +56,15 @@ static enum handled site_answer(struct request *q, const struct embedded_asset *
     return HANDLED_DONE;
 }
 
+void site_refuse(struct request *q, int status, const char *text)
+{
+    respond_page(&q->response, status, "text/html; charset=utf-8");
+    buf_printf(&q->response.body, "<!doctype html><title>Belfry</title><p>%s\n", text);
+}
+
 static enum handled site_answer_missing(struct request *q)
 {
-    respond_page(&q->response, 404, "text/html; charset=utf-8");
-    buf_text(&q->response.body, "<!doctype html><title>Not found</title><p>There is no such page. "
-                                "<a href=\"" SITE_ROOT "\">Open the dashboard</a>.\n");
+    site_refuse(q, 404, "There is no such page. <a href=\"" SITE_ROOT "\">Open the dashboard</a>.");
     return HANDLED_DONE;
 }
 

@@ -7,5 +7,10 @@
  * All functions: any thread. */
 #include "http/server.h"
 
+struct request;
+
+/* Answers with a short page. The text is not escaped. */
+void site_refuse(struct request *q, int status, const char *text);
+
 /* The headers of each answer that a browser shows: what its page may load, and who may embed it. */
 void site_add_headers(struct http_answer *a);

@@ -178,7 +178,7 @@ static void live_judge_key(struct live *l, struct reader *r, struct live_key *k)
     }
     if (str_starts(str_from(k->id), S("cert:")))
         return;
-    enum err rc = reader_key(r, str_from(k->id), &arena, &key, &e);
+    enum err rc = auth_read_key(r, str_from(k->id), &arena, &key, &e);
     bool is_expired = rc == ERR_OK && key.expires_ms > 0 && key.expires_ms <= clock_wall_ms(setup->clock);
     if (rc == ERR_NOT_FOUND || (rc == ERR_OK && key.expires_ms < 0)) {
         k->reason = "KEY_REVOKED";
@@ -255,13 +255,19 @@ static enum err live_read_query(struct request *q, struct reader *r, struct live
     return ERR_OK;
 }
 
+/* A stream ends with the session that opened it. */
+static const char *live_key_of(const struct request *q)
+{
+    return q->who.session[0] ? q->who.session : q->who.key_id;
+}
+
 /* With the lock held. False: the request is answered. */
 static bool live_has_room(struct live *l, struct request *q)
 {
     size_t of_key = 0;
     list_each (&l->streams, link) {
         const struct live_stream *s = container_of(link, struct live_stream, link);
-        of_key += !s->is_over && strcmp(s->key_id, q->who.key_id) == 0;
+        of_key += !s->is_over && strcmp(s->key_id, live_key_of(q)) == 0;
     }
     if (l->is_stopped)
         request_refuse(q, PROBLEM_UNAVAILABLE, "the server is shutting down; try again");
@@ -289,7 +295,7 @@ enum handled live_stream_events(struct request *q, struct reader *r)
     struct live_stream *s = xnew(*s);
     const struct tls_client *client = q->exchange->client;
     bool by_certificate = str_starts(str_from(q->who.key_id), S("cert:"));
-    memcpy(s->key_id, q->who.key_id, sizeof s->key_id);
+    snprintf(s->key_id, sizeof s->key_id, "%s", live_key_of(q));
     memcpy(s->queue, p.queue.p ? p.queue.p : "", p.queue.n);
     s->key_tenant = q->who.tenant;
     s->task = p.task;

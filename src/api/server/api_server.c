@@ -115,6 +115,7 @@ static struct api_server *api_server_alloc(const struct api_setup *setup)
     uncertain_writes_init(&s->uncertain_writes);
     openapi_init(&s->openapi);
     key_failures_init(&s->key_failures, setup->clock, setup->metrics);
+    peer_buckets_init(&s->logins, LOGINS_BURST / 60.0, LOGINS_BURST, LOGINS_ADDRESSES);
     s->key_minute.fire = audit_on_key_minute;
     s->auth = auth_new(setup->pepper, setup->clock);
     s->own_definitions = setup->definitions ? NULL : definition_cache_new(DEFINITION_CACHE_BYTES);
@@ -239,6 +240,7 @@ void api_server_free(struct api_server *s)
     auth_free(s->auth);
     openapi_release(&s->openapi);
     key_failures_release(&s->key_failures);
+    peer_buckets_release(&s->logins);
     pthread_cond_destroy(&s->idle);
     pthread_mutex_destroy(&s->lock);
     free(s);

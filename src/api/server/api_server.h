@@ -94,6 +94,7 @@ struct api_setup {
     struct str pepper;             /* at least 16 bytes */
     const struct secrets *secrets; /* that encrypt secret headers; NULL: they are stored as they are */
     struct str cors_origins;       /* separated by blanks; empty: none */
+    struct str public_url;         /* under which browsers see the server; empty: not told */
     bool require_idempotency_key;
     struct api_limits limits;
 

@@ -25,6 +25,7 @@ static struct str audit_kind(struct str pattern)
         { "api-keys", "api_key" },
         { "jobs", "job" },
         { "breakers", "breaker" },
+        { "session", "session" },
     };
     struct str word = str_sub(pattern, strlen("/v1/"), str_find(pattern, '/', strlen("/v1/")));
     for (size_t i = 0; i < array_count(rows); i++)
@@ -98,16 +99,18 @@ static void audit_make(struct request *q, const struct op *op)
         else if (op && !row->object.n)
             audit_set_made(row, op, text);
     }
+    q->has_audit = true;
+    if (q->route->flags & ROUTE_AUDITED) /* its body may hold a key */
+        return;
     if (q->has_record && !q->query.n) /* else the record's hash covers the query, too */
         memcpy(row->digest, q->record.payload, sizeof row->digest);
     else
         crypto_sha256(buf_str(&q->body), row->digest);
-    q->has_audit = true;
 }
 
 const struct audit *request_audit(struct request *q, const struct op *op)
 {
-    if (!q->exchange || !q->route || !(q->route->flags & ROUTE_WRITES))
+    if (!q->exchange || !q->route || !(q->route->flags & (ROUTE_WRITES | ROUTE_AUDITED)))
         return NULL;
     if (!q->has_audit)
         audit_make(q, op);

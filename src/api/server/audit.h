@@ -2,8 +2,9 @@
 /* api/server/audit.h - the audit rows that requests leave (port/store/audit.h).
  *
  * A request that changes something leaves one row, in the transaction of its first operation that succeeds. Rows are
- * left by routes with ROUTE_WRITES. The other routes that write are those of leases: what a worker did with a task is
- * in the executions. An internal request leaves none: the job that it belongs to left one when it was created. */
+ * left by routes with ROUTE_WRITES or ROUTE_AUDITED. The other routes that write are those of leases: what a worker did
+ * with a task is in the executions. An internal request leaves none: the job that it belongs to left one when it was
+ * created. */
 #include "api/server/key_failures.h"
 #include "api/server/timers.h"
 #include "port/store.h"

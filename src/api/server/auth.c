@@ -3,6 +3,7 @@
 #include "api/server/auth.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -12,14 +13,17 @@
 
 static const char base62[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 #define ADMIN_KEY_ID "admin00001"
+#define CODE_SCOPES  "login" /* of a login code; no key can have it */
 
 static const char *const scope_names[] = { [SCOPE_PUBLIC] = "public",
+                                           [SCOPE_ANY] = "any",
 #define X(id, name) [SCOPE_##id] = name,
                                            SCOPE_MAP(X)
 #undef X
 };
 
 struct auth_cached_key {
+    char id[AUTH_ID + 1];
     struct identity who;
     uint8_t hash[SHA256_SIZE];
     int64_t expires_ms; /* as in struct api_key */
@@ -47,7 +51,7 @@ uint32_t scopes_parse(struct str words)
     uint32_t scopes = 0;
     struct str rest = words, word;
     while (str_cut(&rest, ' ', &word))
-        for (size_t s = SCOPE_PUBLIC + 1; s < array_count(scope_names); s++)
+        for (size_t s = SCOPE_ANY + 1; s < array_count(scope_names); s++)
             if (str_eq(word, str_from(scope_names[s])))
                 scopes |= 1U << s;
     return scopes;
@@ -55,14 +59,14 @@ uint32_t scopes_parse(struct str words)
 
 void scopes_names(struct buf *out)
 {
-    for (size_t s = SCOPE_PUBLIC + 1; s < array_count(scope_names); s++)
-        buf_printf(out, "%s%s", s > SCOPE_PUBLIC + 1 ? ", " : "", scope_names[s]);
+    for (size_t s = SCOPE_ANY + 1; s < array_count(scope_names); s++)
+        buf_printf(out, "%s%s", s > SCOPE_ANY + 1 ? ", " : "", scope_names[s]);
 }
 
 bool identity_may(const struct identity *who, enum scope scope)
 {
     assert(scope != SCOPE_NONE);
-    return scope == SCOPE_PUBLIC || (who->scopes & (1U << scope | 1U << SCOPE_ADMIN));
+    return scope == SCOPE_PUBLIC || scope == SCOPE_ANY || (who->scopes & (1U << scope | 1U << SCOPE_ADMIN));
 }
 
 struct auth *auth_new(struct str pepper, struct clock *clock)
@@ -147,13 +151,8 @@ static enum auth_result auth_verify(const struct auth *a, struct str text, const
     return c->expires_ms && c->expires_ms <= clock_wall_ms(a->clock) ? AUTH_EXPIRED : AUTH_OK;
 }
 
-enum auth_result auth_check(struct auth *a, struct str header, struct identity *ret)
+static enum auth_result auth_check_cached(struct auth *a, struct str text, enum auth_kind kind, struct identity *ret)
 {
-    struct str text;
-    if (header.n == 0)
-        return AUTH_MISSING;
-    if (!auth_header_key(header, &text))
-        return AUTH_MALFORMED;
     struct auth_cached_key copy;
     pthread_mutex_lock(&a->lock);
     const struct auth_cached_key *c = map_get(&a->keys, auth_key_id(text));
@@ -163,6 +162,8 @@ enum auth_result auth_check(struct auth *a, struct str header, struct identity *
     pthread_mutex_unlock(&a->lock);
     if (!found)
         return AUTH_NOT_CACHED;
+    if ((copy.who.session[0] != '\0') != (kind == AUTH_SESSION))
+        return AUTH_REFUSED;
     struct identity who;
     enum auth_result result = auth_verify(a, text, &copy, &who);
     if (!fresh)
@@ -170,6 +171,19 @@ enum auth_result auth_check(struct auth *a, struct str header, struct identity *
     if (result != AUTH_REFUSED)
         *ret = who;
     return result;
+}
+
+enum auth_result auth_check(struct auth *a, struct str header, struct identity *ret)
+{
+    struct str text;
+    if (header.n == 0)
+        return AUTH_MISSING;
+    return auth_header_key(header, &text) ? auth_check_cached(a, text, AUTH_KEY, ret) : AUTH_MALFORMED;
+}
+
+enum auth_result auth_check_session(struct auth *a, struct str text, struct identity *ret)
+{
+    return auth_key_is_well_formed(text) ? auth_check_cached(a, text, AUTH_SESSION, ret) : AUTH_MALFORMED;
 }
 
 static uint64_t auth_cache_removals(struct auth *a)
@@ -187,7 +201,7 @@ static void auth_cache_add(struct auth *a, const struct auth_cached_key *c, uint
         if (a->keys.n >= AUTH_CACHE_MAX)
             auth_cache_empty(a); /* the keys in use are cached again by their next request */
         struct auth_cached_key *mine = memcpy(xmalloc(sizeof *c), c, sizeof *c);
-        free(map_put(&a->keys, str_from(mine->who.key_id), mine));
+        free(map_put(&a->keys, str_from(mine->id), mine));
     }
     pthread_mutex_unlock(&a->lock);
 }
@@ -205,7 +219,80 @@ void auth_cache_remove(struct auth *a, struct str id)
     pthread_mutex_lock(&a->lock);
     a->cache_removals++;
     free(map_remove(&a->keys, id));
+    map_each (&a->keys, slot) { /* its sessions are read again */
+        struct auth_cached_key *c = slot->value;
+        if (str_eq(str_from(c->who.key_id), id))
+            c->stale_ns = 0;
+    }
     pthread_mutex_unlock(&a->lock);
+}
+
+/* A parent that is younger than the session is another key with the same id. */
+static void auth_end_with_parent(struct api_key *key, const struct api_key *parent)
+{
+    if (key->expires_ms < 0)
+        return;
+    if (!parent || parent->created_ms > key->created_ms || parent->tenant != key->tenant)
+        key->expires_ms = -1;
+    else if (parent->expires_ms && (parent->expires_ms < 0 || parent->expires_ms < key->expires_ms))
+        key->expires_ms = parent->expires_ms;
+}
+
+enum err auth_read_key(struct reader *r, struct str id, struct arena *a, struct api_key *ret, struct error *e)
+{
+    struct api_key key, parent;
+    enum err rc = reader_key(r, id, a, &key, e);
+    if (rc)
+        return rc;
+    if (key.parent.n) {
+        rc = reader_key(r, key.parent, a, &parent, e);
+        if (rc && rc != ERR_NOT_FOUND)
+            return rc;
+        auth_end_with_parent(&key, rc ? NULL : &parent);
+    }
+    *ret = key;
+    return ERR_OK;
+}
+
+static enum auth_kind auth_kind_of(const struct api_key *key)
+{
+    bool is_code = str_eq(key->scopes, S(CODE_SCOPES));
+    return key->parent.n == 0 ? AUTH_KEY : is_code ? AUTH_CODE : AUTH_SESSION;
+}
+static void auth_fill_identity(struct auth_cached_key *c, const struct api_key *key)
+{
+    struct str owner = key->parent.n ? key->parent : key->id;
+    c->who = (struct identity){ .tenant = key->tenant, .scopes = scopes_parse(key->scopes) };
+    c->expires_ms = key->expires_ms;
+    memcpy(c->id, key->id.p, AUTH_ID);
+    memcpy(c->who.key_id, owner.p, min_of(owner.n, (size_t)AUTH_ID));
+    if (key->parent.n)
+        memcpy(c->who.session, key->id.p, AUTH_ID);
+    memcpy(c->hash, key->hash, sizeof c->hash);
+}
+
+enum err auth_check_text(struct auth *a, struct str text, enum auth_kind kind, struct reader *r,
+                         enum auth_result *ret_result, struct identity *ret, struct error *e)
+{
+    assert(auth_key_is_well_formed(text));
+    cleanup_with(arena_release) struct arena arena;
+    arena_init(&arena, 64 * 1024);
+    struct api_key key;
+    uint64_t removals_before = auth_cache_removals(a);
+    enum err rc = auth_read_key(r, auth_key_id(text), &arena, &key, e);
+    if (rc && rc != ERR_NOT_FOUND)
+        return rc;
+    if (rc == ERR_NOT_FOUND || auth_kind_of(&key) != kind) {
+        *ret_result = AUTH_REFUSED;
+        return ERR_OK;
+    }
+    struct auth_cached_key c = { 0 };
+    auth_fill_identity(&c, &key);
+    c.stale_ns = clock_steady_ns(a->clock) + (int64_t)AUTH_CACHE_MS * 1000000;
+    *ret_result = auth_verify(a, text, &c, ret);
+    if (*ret_result == AUTH_OK && kind != AUTH_CODE) /* guessed ids must not fill the cache */
+        auth_cache_add(a, &c, removals_before);
+    return ERR_OK;
 }
 
 enum err auth_check_store(struct auth *a, struct str header, struct reader *r, enum auth_result *ret_result,
@@ -214,25 +301,7 @@ enum err auth_check_store(struct auth *a, struct str header, struct reader *r, e
     struct str text;
     bool found = auth_header_key(header, &text);
     assert(found);
-    cleanup_with(arena_release) struct arena arena;
-    arena_init(&arena, 64 * 1024);
-    struct api_key key;
-    uint64_t removals_before = auth_cache_removals(a);
-    enum err rc = reader_key(r, auth_key_id(text), &arena, &key, e);
-    if (rc == ERR_NOT_FOUND) {
-        *ret_result = AUTH_REFUSED;
-        return ERR_OK;
-    }
-    if (rc)
-        return rc;
-    struct auth_cached_key c = { .who = { key.tenant, scopes_parse(key.scopes), "" }, .expires_ms = key.expires_ms };
-    memcpy(c.who.key_id, auth_key_id(text).p, AUTH_ID);
-    memcpy(c.hash, key.hash, sizeof c.hash);
-    c.stale_ns = clock_steady_ns(a->clock) + (int64_t)AUTH_CACHE_MS * 1000000;
-    *ret_result = auth_verify(a, text, &c, ret);
-    if (*ret_result == AUTH_OK) /* guessed ids must not fill the cache */
-        auth_cache_add(a, &c, removals_before);
-    return ERR_OK;
+    return auth_check_text(a, text, AUTH_KEY, r, ret_result, ret, e);
 }
 
 /* Base62 without bias: bytes from 248 on are discarded. */
@@ -265,6 +334,42 @@ void auth_key_make(struct str pepper, struct str id, int32_t tenant, struct str 
     ret_text[AUTH_KEY_TEXT] = '\0';
     *ret = (struct api_key){ .id = id, .tenant = tenant, .name = name, .scopes = scopes, .created_ms = now_ms };
     crypto_hmac_sha256(pepper, str_from(ret_text), ret->hash);
+}
+
+/* Not before its parent: the clocks of nodes differ a little. */
+static void auth_child_make(struct str pepper, struct str id, const struct api_key *parent, int64_t now_ms,
+                            int64_t life_ms, char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret)
+{
+    assert(!parent->parent.n);
+    auth_key_make(pepper, id, parent->tenant, parent->name, parent->scopes, max_of(now_ms, parent->created_ms),
+                  ret_text, ret);
+    ret->expires_ms = parent->expires_ms ? min_of(now_ms + life_ms, parent->expires_ms) : now_ms + life_ms;
+    ret->parent = parent->id;
+}
+
+void auth_session_make(struct str pepper, struct str id, const struct api_key *parent, int64_t now_ms,
+                       char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret)
+{
+    auth_child_make(pepper, id, parent, now_ms, SESSION_MS, ret_text, ret);
+}
+
+void auth_code_make(struct str pepper, struct str id, const struct api_key *parent, int64_t now_ms,
+                    char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret)
+{
+    auth_child_make(pepper, id, parent, now_ms, LOGIN_CODE_MS, ret_text, ret);
+    ret->scopes = S(CODE_SCOPES);
+}
+
+void auth_csrf_token(struct str pepper, struct str session, char ret[CSRF_TEXT + 1])
+{
+    uint8_t hash[SHA256_SIZE];
+    char text[AUTH_KEY_TEXT + 8];
+    assert(session.n == AUTH_KEY_TEXT);
+    snprintf(text, sizeof text, "csrf " STR_FMT, STR_ARG(session)); /* no key begins like this */
+    crypto_hmac_sha256(pepper, str_from(text), hash);
+    for (size_t i = 0; i < CSRF_TEXT / 2; i++)
+        snprintf(ret + 2 * i, 3, "%02x", hash[i]);
+    explicit_bzero(text, sizeof text);
 }
 
 bool api_key_is_admin(const struct api_key *k, int64_t now_ms)
@@ -303,26 +408,33 @@ static enum err auth_bootstrap_lease(struct store *store, struct uuid holder, in
     return rc;
 }
 
-static bool auth_has_admin(const struct key_list *keys, int64_t now_ms)
+/* An admin key of the default tenant; its id is empty: there is none. */
+static enum err auth_find_admin_key(struct store *store, int64_t now_ms, struct arena *a, struct api_key *ret,
+                                    struct error *e)
 {
-    for (size_t i = 0; i < keys->n; i++)
-        if (api_key_is_admin(&keys->v[i], now_ms))
-            return true;
-    return false;
+    struct reader *r = NULL;
+    struct key_list keys = { 0 };
+    enum err rc = store_reader(store, &r, e);
+    if (rc == ERR_OK)
+        rc = reader_keys(r, TENANT_DEFAULT, a, &keys, e);
+    reader_free(r);
+    if (rc)
+        return rc;
+    *ret = (struct api_key){ 0 };
+    for (size_t i = 0; i < keys.n; i++)
+        if (api_key_is_admin(&keys.v[i], now_ms) && (!ret->id.n || str_eq(keys.v[i].id, S(ADMIN_KEY_ID))))
+            *ret = keys.v[i];
+    return ERR_OK;
 }
 
 static enum err auth_find_admin(struct store *store, int64_t now_ms, bool *ret, struct error *e)
 {
-    struct reader *r = NULL;
-    struct key_list keys = { 0 };
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, 4 << 20);
-    enum err rc = store_reader(store, &r, e);
+    struct api_key key;
+    enum err rc = auth_find_admin_key(store, now_ms, &arena, &key, e);
     if (rc == ERR_OK)
-        rc = reader_keys(r, TENANT_DEFAULT, &arena, &keys, e);
-    reader_free(r);
-    if (rc == ERR_OK)
-        *ret = auth_has_admin(&keys, now_ms);
+        *ret = key.id.n > 0;
     return rc;
 }
 
@@ -377,4 +489,26 @@ enum err auth_add_admin(struct store *store, struct str pepper, int64_t now_ms, 
     char id[AUTH_ID];
     auth_random_text(id, sizeof id);
     return auth_make_admin(store, pepper, (struct str){ id, sizeof id }, now_ms, ret_text, e);
+}
+
+enum err auth_add_code(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
+                       struct error *e)
+{
+    cleanup_with(arena_release) struct arena arena;
+    arena_init(&arena, 4 << 20);
+    struct api_key parent, code;
+    char id[AUTH_ID + 1];
+    ret_text[0] = '\0';
+    if (auth_find_admin_key(store, now_ms, &arena, &parent, e))
+        return e->code;
+    if (!parent.id.n)
+        return ERR_OK;
+    auth_id_make(id);
+    auth_code_make(pepper, str_from(id), &parent, now_ms, ret_text, &code);
+    struct audit row = audit_by_system("make login code", "session", str_from(id), now_ms);
+    struct op_key_put put = { .op = { .kind = OP_KEY_PUT, .audit = &row }, .key = &code };
+    enum err rc = auth_apply_op(store, &put.op, e);
+    if (rc)
+        ret_text[0] = '\0';
+    return rc;
 }

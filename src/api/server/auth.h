@@ -5,6 +5,10 @@
  * Because of the checksum, a mistyped or truncated key is recognised without reading the store. The key is shown once.
  * The store has only its HMAC, keyed with the server's pepper.
  *
+ * A session of a browser and a login code look like keys, and are rows beside them with a parent, the key that they act
+ * for (port/store/catalog.h). They end with their parent. Each is valid in its own place only: a key in Authorization,
+ * a session in a cookie, a code in a login.
+ *
  * The functions on struct auth lock it and may be called on any thread; those with a reader run on the thread that owns
  * the reader. */
 #include <pthread.h>
@@ -47,16 +51,18 @@ enum {
 enum scope {
     SCOPE_NONE,
     SCOPE_PUBLIC,
+    SCOPE_ANY, /* any valid key: the route shows or ends what the key itself is */
 #define X(id, name) SCOPE_##id,
     SCOPE_MAP(X)
 #undef X
 };
-const char *scope_name(enum scope s); /* "public" for SCOPE_PUBLIC */
+const char *scope_name(enum scope s); /* "public" for SCOPE_PUBLIC, "any" for SCOPE_ANY */
 
 struct identity {
     int32_t tenant;
     uint32_t scopes;            /* bit s for scope s */
     char key_id[IDENTITY_TEXT]; /* or cert:NAME, by a client certificate */
+    char session[AUTH_ID + 1];  /* the id of the session that acts for the key; empty: none */
 };
 uint32_t scopes_parse(struct str words); /* unknown words give no scope */
 void scopes_names(struct buf *out);      /* the names of all scopes, separated by commas */
@@ -80,14 +86,25 @@ enum auth_result {
     AUTH_EXPIRED  /* the same */
 };
 enum auth_result auth_check(struct auth *a, struct str header, struct identity *ret);
+enum auth_result auth_check_session(struct auth *a, struct str text, struct identity *ret);
+
+/* How a text was given: each kind is refused in the place of another. */
+enum auth_kind { AUTH_KEY, AUTH_SESSION, AUTH_CODE };
+
+/* Checks a text against the store, as auth_check_store does. A code has no scopes. */
+enum err auth_check_text(struct auth *a, struct str text, enum auth_kind kind, struct reader *r,
+                         enum auth_result *ret_result, struct identity *ret, struct error *e) must_use;
 
 /* Checks the header against the store. ERR_OK with AUTH_OK, REFUSED, REVOKED or EXPIRED in *ret_result, or the store's
  * failure. A pool thread. */
 enum err auth_check_store(struct auth *a, struct str header, struct reader *r, enum auth_result *ret_result,
                           struct identity *ret, struct error *e) must_use;
 
-/* A key was revoked: removes it from the cache. If another thread is reading the key at this moment, that result is not
- * cached. */
+/* Reads a key. If its parent was revoked or expires earlier, so does the key that is returned. */
+enum err auth_read_key(struct reader *r, struct str id, struct arena *a, struct api_key *ret, struct error *e) must_use;
+
+/* A key was revoked: removes it and its sessions from the cache. If another thread is reading the key at this
+ * moment, that result is not cached. */
 void auth_cache_remove(struct auth *a, struct str id);
 void auth_cache_clear(struct auth *a); /* another node may have changed keys */
 
@@ -97,6 +114,18 @@ void auth_id_make(char out[AUTH_ID + 1]); /* a random id for a new key */
 void auth_key_make(struct str pepper, struct str id, int32_t tenant, struct str name, struct str scopes, int64_t now_ms,
                    char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret);
 bool auth_key_is_well_formed(struct str text);
+
+/* The same for a session or a login code of a key. It expires with the key at the latest. */
+enum { SESSION_MS = 12 * 3600 * 1000, LOGIN_CODE_MS = 60 * 1000 };
+void auth_session_make(struct str pepper, struct str id, const struct api_key *parent, int64_t now_ms,
+                       char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret);
+void auth_code_make(struct str pepper, struct str id, const struct api_key *parent, int64_t now_ms,
+                    char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret);
+
+/* What a page must send with each write, so that other pages cannot write with its cookie. It follows from the session,
+ * so every node knows it. */
+enum { CSRF_TEXT = 32 };
+void auth_csrf_token(struct str pepper, struct str session, char ret[CSRF_TEXT + 1]);
 bool api_key_is_admin(const struct api_key *k, int64_t now_ms); /* and has not expired */
 
 /* At the first start: creates an admin key of the tenant `default`, unless an unexpired one exists. ret_text is empty
@@ -104,6 +133,11 @@ bool api_key_is_admin(const struct api_key *k, int64_t now_ms); /* and has not e
  * before any other thread of this process writes to the store. */
 enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
                         struct error *e) must_use;
+
+/* Makes a login code of an admin key of the default tenant, for somebody who starts the server. Call it like
+ * auth_bootstrap, after it. ret_text is empty if there is no such key. */
+enum err auth_add_code(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
+                       struct error *e) must_use;
 
 /* Makes one more admin key of the default tenant, with an id of its own. */
 enum err auth_add_admin(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],

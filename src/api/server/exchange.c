@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/dashboard/session_cookie.h"
 #include "api/dashboard/site.h"
 #include "api/server/cors.h"
 #include "api/server/gzip.h"
@@ -31,6 +32,13 @@ static const struct {
     { "Accept-Encoding", offsetof(struct request_head, accept_encoding), true },
     { "If-None-Match", offsetof(struct request_head, if_none_match), true },
     { "Origin", offsetof(struct request_head, origin), false },
+    { "Host", offsetof(struct request_head, host), false },
+    { "X-CSRF-Token", offsetof(struct request_head, csrf_token), false },
+    { "Cookie", offsetof(struct request_head, cookie), true },
+    { "Sec-Fetch-Site", offsetof(struct request_head, sec_fetch_site), true }, /* given twice it is not valid */
+    { "Forwarded", offsetof(struct request_head, forwarded), true },
+    { "X-Forwarded-For", offsetof(struct request_head, forwarded), true },
+    { "X-Forwarded-Host", offsetof(struct request_head, forwarded), true },
     { "traceparent", offsetof(struct request_head, traceparent), true }, /* given twice it is not valid: no error */
     { "tracestate", offsetof(struct request_head, tracestate), true },
     { "Last-Event-ID", offsetof(struct request_head, last_event_id), false },
@@ -197,18 +205,37 @@ static bool exchange_refuse_unmapped(struct request *q)
     return false;
 }
 
+/* A browser sends its certificate with the requests of every page: only those of this server may write by it. */
+static bool exchange_check_page(struct request *q)
+{
+    struct browser_origin o;
+    bool is_known = browser_origin_read(q, &o);
+    if (q->method == HTTP_GET || !browser_request_is_foreign(q, is_known ? &o : NULL))
+        return true;
+    return exchange_refuse(q, PROBLEM_CROSS_SITE,
+                           "a page of another origin made this request; it needs an API key in Authorization");
+}
+
 static bool exchange_check_identity(struct request *q)
 {
+    struct browser_origin o;
     q->authenticated = q->route->scope == SCOPE_PUBLIC;
+    if (q->route->flags & ROUTE_PAGE && !browser_origin_read(q, &o))
+        return browser_origin_refuse(q);
     if (q->authenticated)
         return true;
     const struct client_identity *certificate;
     if (!exchange_check_certificate(q, &certificate))
         return false;
-    enum auth_result result = auth_check(q->server->auth, q->head.authorization, &q->who);
+    if (!session_cookie_check(q))
+        return false;
+    enum auth_result result = q->session.n ? auth_check_session(q->server->auth, q->session, &q->who)
+                                           : auth_check(q->server->auth, q->head.authorization, &q->who);
     if (result == AUTH_STALE || result == AUTH_NOT_CACHED)
         return true; /* a pool thread looks it up, however many wrong keys came from this address */
     if (result == AUTH_MISSING && certificate) {
+        if (!exchange_check_page(q))
+            return false;
         q->who = (struct identity){ .tenant = q->certificate_tenant, .scopes = certificate->scopes };
         snprintf(q->who.key_id, sizeof q->who.key_id, "cert:" STR_FMT, STR_ARG(certificate->name));
         result = AUTH_OK;
@@ -275,6 +302,7 @@ static void exchange_add_headers(struct http_answer *a, const struct response *r
     http_answer_add(a, "X-Accel-Buffering", r->type && strcmp(r->type, TYPE_EVENTS) == 0 ? "no" : NULL);
     http_answer_add(a, "ETag", r->etag);
     http_answer_add(a, "Location", r->location);
+    http_answer_add(a, "Set-Cookie", r->cookie);
     http_answer_add(a, "Allow", r->allow);
     http_answer_add(a, "Retry-After", seconds);
     http_answer_add(a, "RateLimit-Policy", r->rate_policy);

@@ -14,6 +14,8 @@
 #include "api/server/timers.h"
 #include "port/crypto.h"
 
+enum { LOGINS_BURST = 10, LOGINS_ADDRESSES = 4096 }; /* of one address in a minute */
+
 /* An address that the server listens on, with what serves it. It is the context of the exchange_handler. */
 struct api_listener {
     struct api_server *server;
@@ -47,6 +49,7 @@ struct api_server {
     bool closed; /* no request may start to run */
     bool stopping;
     struct uuid_gen ids;
+    struct peer_buckets logins;
     struct list jobs; /* the jobs that run on this node (api/resource/jobs.h) */
     size_t job_count;
     struct job_watch *job_watch; /* NULL: the store is not shared, so no other node runs jobs */

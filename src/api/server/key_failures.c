@@ -1,11 +1,5 @@
-/* The addresses whose rate is limited are limited in number: the one whose last failure is oldest is forgotten first.
- * The lines of a minute are few, so they are searched one by one. */
+/* The lines of a minute are few, so they are searched one by one. */
 #include "api/server/key_failures.h"
-
-#include <stdlib.h>
-
-#include "core/sharing/bucket.h"
-#include "port/crypto.h"
 
 static const int64_t second_ns = 1000000000;
 
@@ -16,12 +10,6 @@ static const char *const key_failure_names[] = {
         NULL
 };
 
-struct key_failure_address {
-    char key[PEER_KEY];
-    struct list link;
-    struct bucket bucket;
-};
-
 const char *key_failure_name(enum key_failure reason)
 {
     return key_failure_names[reason];
@@ -29,49 +17,15 @@ const char *key_failure_name(enum key_failure reason)
 
 void key_failures_init(struct key_failures *f, struct clock *clock, struct metrics *metrics)
 {
-    struct hash_key key;
-    crypto_random(&key, sizeof key);
     *f = (struct key_failures){ .clock = clock, .metrics = metrics };
     pthread_mutex_init(&f->lock, NULL);
-    map_init(&f->addresses, key);
-    list_init(&f->by_age);
-}
-
-static void key_failures_forget_oldest(struct key_failures *f)
-{
-    struct key_failure_address *a = container_of(list_pop(&f->by_age), struct key_failure_address, link);
-    map_remove(&f->addresses, (struct str){ a->key, PEER_KEY });
-    free(a);
+    peer_buckets_init(&f->addresses, KEY_FAILURES_PER_SECOND, KEY_FAILURES_PER_SECOND, KEY_FAILURES_ADDRESSES);
 }
 
 void key_failures_release(struct key_failures *f)
 {
-    while (!list_empty(&f->by_age))
-        key_failures_forget_oldest(f);
-    map_release(&f->addresses);
+    peer_buckets_release(&f->addresses);
     pthread_mutex_destroy(&f->lock);
-}
-
-static int64_t key_failures_now_ms(const struct key_failures *f)
-{
-    return clock_steady_ms(f->clock);
-}
-
-static struct key_failure_address *key_failures_address(struct key_failures *f, const union peer *peer)
-{
-    char key[PEER_KEY];
-    struct key_failure_address *a = map_get(&f->addresses, peer_key(peer, key));
-    if (a) {
-        list_remove(&a->link);
-    } else {
-        if (f->addresses.n >= KEY_FAILURES_ADDRESSES)
-            key_failures_forget_oldest(f);
-        a = xnew(*a);
-        bucket_init(&a->bucket, KEY_FAILURES_PER_SECOND, KEY_FAILURES_PER_SECOND, key_failures_now_ms(f));
-        map_put(&f->addresses, peer_key(peer, a->key), a);
-    }
-    list_push(&f->by_age, &a->link);
-    return a;
 }
 
 static bool key_failure_is_of_key(enum key_failure reason)
@@ -123,8 +77,8 @@ struct key_refusal key_failures_add(struct key_failures *f, const union peer *pe
     }
     struct key_refusal refusal = { .row = { .peer = *peer, .who.tenant = TENANT_DEFAULT } };
     pthread_mutex_lock(&f->lock);
-    struct key_failure_address *a = key_failures_address(f, peer);
-    refusal.limited = reason != KEY_FAILURE_MALFORMED && !bucket_take(&a->bucket, 1, key_failures_now_ms(f));
+    refusal.limited =
+        reason != KEY_FAILURE_MALFORMED && !peer_buckets_take(&f->addresses, peer, clock_steady_ms(f->clock), NULL);
     refusal.row.reason = refusal.limited ? KEY_FAILURE_LIMITED : reason;
     if (key_failure_is_of_key(refusal.row.reason))
         refusal.row.who = *who;

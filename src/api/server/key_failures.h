@@ -16,10 +16,8 @@
 #include <pthread.h>
 
 #include "api/server/auth.h"
-#include "base/list.h"
-#include "base/map.h"
 #include "base/metrics.h"
-#include "http/peers.h"
+#include "http/peer_buckets.h"
 #include "port/clock.h"
 
 #define KEY_FAILURE_MAP(X)                                                                                             \
@@ -59,8 +57,7 @@ struct key_failures {
     struct clock *clock;
     struct metrics *metrics;
     pthread_mutex_t lock;
-    struct map addresses; /* struct key_failure_address, at most KEY_FAILURES_ADDRESSES */
-    struct list by_age;   /* the same; the one whose last failure is oldest is first */
+    struct peer_buckets addresses;
     struct key_failure_row lines[2][KEY_FAILURES_LINES]; /* [1]: of keys that are known */
     size_t line_count[2];
     int64_t others[KEY_FAILURE_COUNT];

@@ -380,6 +380,10 @@ void request_refuse_key(struct request *q, enum auth_result result)
         [AUTH_REVOKED] = { KEY_FAILURE_REVOKED, "the API key was revoked; use another" },
         [AUTH_EXPIRED] = { KEY_FAILURE_EXPIRED, "the API key has expired; use another" },
     };
+    if (q->session.n && (result == AUTH_REVOKED || result == AUTH_EXPIRED)) { /* as sessions do: not worth a row */
+        request_refuse(q, PROBLEM_UNAUTHORIZED, "the session has ended; log in again");
+        return;
+    }
     struct key_refusal refusal =
         key_failures_add(&q->server->key_failures, http_peer(q->exchange), rows[result].failure, &q->who);
     audit_key_refusal(q->server, &refusal);
@@ -394,7 +398,9 @@ bool request_identify(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     enum auth_result result = AUTH_REFUSED;
-    enum err rc = auth_check_store(q->server->auth, q->head.authorization, r, &result, &q->who, &e);
+    struct auth *auth = q->server->auth;
+    enum err rc = q->session.n ? auth_check_text(auth, q->session, AUTH_SESSION, r, &result, &q->who, &e)
+                               : auth_check_store(auth, q->head.authorization, r, &result, &q->who, &e);
     request_time(q, &q->timing.auth_ns);
     if (rc)
         request_fail(q, &e);
@@ -426,12 +432,11 @@ static bool request_begin_write(struct request *q, struct reader *r)
 }
 
 /* While a tenant is disabled its API keys are refused. The catalog cache of this node knows it at once. */
-static bool request_tenant_is_enabled(struct request *q)
+bool request_tenant_is_enabled(struct request *q)
 {
     const struct catalog_cache *catalog = q->server->setup.catalog;
     struct tenant_rules t;
-    if (!catalog || q->route->scope == SCOPE_PUBLIC ||
-        (catalog_cache_tenant(catalog, q->who.tenant, NULL, &t) && !t.disabled))
+    if (!catalog || !q->who.tenant || (catalog_cache_tenant(catalog, q->who.tenant, NULL, &t) && !t.disabled))
         return true;
     request_refuse(q, PROBLEM_FORBIDDEN,
                    "the tenant of this API key is disabled; an admin key of 'default' can enable it");

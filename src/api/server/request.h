@@ -21,6 +21,8 @@
 /* The headers that the API uses. They live as long as the request. */
 struct request_head {
     struct str authorization, idempotency_key, if_match, content_type, content_encoding, origin, timing;
+    struct str host, csrf_token;
+    struct str cookie, sec_fetch_site, forwarded; /* lists; forwarded: what proxies add */
     struct str last_event_id;
     struct str accept, accept_encoding, if_none_match; /* lists: several lines are joined */
     struct str traceparent, tracestate, request_id;    /* for the trace of tasks (core/task/trace.h) */
@@ -54,7 +56,8 @@ struct request {
     struct uuid other; /* {other} in the path */
     struct str name;   /* {name} in the path */
     struct request_head head;
-    struct str trace; /* what its new tasks keep of the caller (core/task/trace.h) */
+    struct str trace;   /* what its new tasks keep of the caller (core/task/trace.h) */
+    struct str session; /* the text of its session, from its cookie; empty: it has none */
     struct identity who;
     bool authenticated;         /* `who` was checked, or the route is public */
     int32_t certificate_tenant; /* an API key must be of this tenant, too; 0: the client has no mapped certificate */
@@ -130,6 +133,9 @@ bool request_identify(struct request *q, struct reader *r);
 
 /* Checks what `who` may do, once it is known. False: the request is answered (403). The caller's thread. */
 bool request_admit(struct request *q);
+
+/* Whether the tenant of `who` is enabled. False: the request is answered (403). The caller's thread. */
+bool request_tenant_is_enabled(struct request *q);
 
 /* Runs the request's route from the start. Its HTTP thread (r is NULL) or a pool thread. */
 enum handled request_run(struct request *q, struct reader *r);

@@ -13,6 +13,7 @@
     X(KEY_MISSING, 400, "idempotency-key-missing", "An Idempotency-Key is required")                                   \
     X(UNAUTHORIZED, 401, "unauthorized", "A valid API key is required")                                                \
     X(FORBIDDEN, 403, "forbidden", "The API key does not allow this")                                                  \
+    X(CROSS_SITE, 403, "cross-site-request", "The request does not come from the dashboard")                           \
     X(NOT_FOUND, 404, "not-found", "Not found")                                                                        \
     X(METHOD, 405, "method-not-allowed", "The method is not allowed for this path")                                    \
     X(ACCEPT, 406, "not-acceptable", "The Accept header allows no form of the answer")                                 \
@@ -24,9 +25,11 @@
     X(URI_TOO_LONG, 414, "uri-too-long", "The URI is too long")                                                        \
     X(MEDIA_TYPE, 415, "unsupported-media-type", "The Content-Type of the body is not supported")                      \
     X(EXPECTATION, 417, "expectation-failed", "The expectation of the request cannot be met")                          \
+    X(MISDIRECTED, 421, "misdirected-request", "Browsers may not use the server under this name")                      \
     X(KEY_REUSED, 422, "idempotency-key-reused", "This Idempotency-Key was used for another request")                  \
     X(QUOTA, 429, "limit-reached", "A limit of the tenant is reached")                                                 \
     X(KEY_LIMIT, 429, "too-many-failed-keys", "Too many wrong API keys came from this address")                        \
+    X(LOGIN_LIMIT, 429, "too-many-logins", "Too many logins came from this address")                                   \
     X(HEADERS_TOO_LARGE, 431, "headers-too-large", "The headers are too large")                                        \
     X(INTERNAL, 500, "internal", "Internal server error")                                                              \
     X(NOT_IMPLEMENTED, 501, "not-implemented", "The server does not support this")                                     \
@@ -54,6 +57,7 @@ struct response {
     char etag[64];    /* the next are left out if empty */
     char location[160];
     char allow[64];
+    char cookie[192]; /* Set-Cookie */
     int retry_after_s;
     char rate_policy[48], rate[48]; /* RateLimit-Policy and RateLimit; a later respond_* call keeps them */
     bool replayed;                  /* the stored answer to an earlier request with the same Idempotency-Key */

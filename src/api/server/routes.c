@@ -7,6 +7,7 @@
 
 enum {
     NO_BODY = 0,
+    LOGIN = 4 << 10,
     SMALL = 64 << 10,
     BODY = 1 << 20,
     DATES = 4 << 20,
@@ -57,6 +58,10 @@ enum {
     X(GET, "/v1/api-keys", ADMIN, NO_BODY, keys_list, OP, 0)                                                           \
     X(POST, "/v1/api-keys", ADMIN, SMALL, keys_create, EDIT | OP, 0)                                                   \
     X(DELETE, "/v1/api-keys/{name}", ADMIN, SMALL, keys_delete, EDIT | OP, 0)                                          \
+    X(POST, "/v1/session", PUBLIC, LOGIN, session_login, ROUTE_AUDITED, 0)                                             \
+    X(GET, "/v1/session", ANY, NO_BODY, session_get, READS, 0)                                                         \
+    X(DELETE, "/v1/session", ANY, LOGIN, session_logout, ROUTE_AUDITED, 0)                                             \
+    X(POST, "/v1/session/codes", ANY, LOGIN, session_code_create, ROUTE_AUDITED, 0)                                    \
     X(GET, "/v1/dlq/{id}", DLQ_READ, NO_BODY, dlq_get, READS, 0)                                                       \
     X(POST, "/v1/dlq/retry", DLQ_WRITE, BODY, jobs_redrive, EDIT, 0)                                                   \
     X(POST, "/v1/dlq/{id}/retry", DLQ_WRITE, BODY, dlq_retry, EDIT, 0)                                                 \

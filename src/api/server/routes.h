@@ -24,6 +24,7 @@ enum {
     ROUTE_TEXT = 64,     /* its answer is text/plain, not JSON */
     ROUTE_OPERATOR = 32, /* the operator's listener serves it too */
     ROUTE_EVENTS = 128,  /* its answer is text/event-stream, not JSON */
+    ROUTE_AUDITED = 512, /* leaves an audit row, but takes no Idempotency-Key: a record would hold a secret */
     ROUTE_PAGE = 256,    /* for browsers: no part of the API, so openapi.json does not describe it */
 };
 
@@ -84,9 +85,10 @@ route_handler status_health, status_ready, status_scheduler, status_metrics, sta
 route_handler breakers_list, breakers_close_one;                                             /* breakers.c */
 route_handler audit_list;                                                                    /* audit.c */
 route_handler stats_list, alerts_list;                                                       /* src/api/stats */
-route_handler live_stream_events;                   /* api/live/live_streams.c */
-route_handler workers_list, workers_get;            /* workers.c */
-route_handler site_redirect, site_index, site_file; /* src/api/dashboard: site.c */
+route_handler live_stream_events;                                              /* api/live/live_streams.c */
+route_handler workers_list, workers_get;                                       /* workers.c */
+route_handler site_redirect, site_index, site_file;                            /* src/api/dashboard: site.c */
+route_handler session_login, session_get, session_logout, session_code_create; /* session.c */
 /* src/api/workflow: definitions.c, runs.c, stop.c, retry.c, rerun.c, steps.c, signals.c */
 route_handler workflow_definitions_list, workflow_definitions_get, workflow_definitions_put,
     workflow_definitions_delete;

@@ -158,6 +158,21 @@ static bool serve_add_admin_key(struct buf *out, const char *dir, const char *ke
     return exists;
 }
 
+static void serve_add_dashboard(struct buf *out, const struct options *o, const struct server *a, unsigned port)
+{
+    struct str public_url = option_get(o, "public-url")->text;
+    const char *code = server_login_code(a);
+    buf_text(out, code[0] ? "The dashboard, logged in once, within 60 s:\n  " : "The dashboard is at ");
+    if (public_url.n)
+        buf_add(out, public_url.p[public_url.n - 1] == '/' ? str_sub(public_url, 0, public_url.n - 1) : public_url);
+    else
+        serve_add_url(out, o, "listen", port, true);
+    if (code[0])
+        buf_printf(out, "/ui/#code=%s\n  Later, 'belfry dashboard' prints another.\n", code);
+    else
+        buf_text(out, "/ui/; 'belfry dashboard' prints a link that logs in.\n");
+}
+
 static void serve_print_banner(struct cli *cli, const struct options *o, const struct server *a, const char *dir,
                                struct buf *store, const struct fleet_urls *fleet, const char *key,
                                const struct server_setup *setup)
@@ -187,6 +202,8 @@ static void serve_print_banner(struct cli *cli, const struct options *o, const s
                        "(http.allow_loopback).\n");
     else if (setup->guard.allow_loopback && !setup->loopback_if_alone)
         buf_text(&out, "Tasks may call loopback addresses of this machine (http.allow_loopback).\n");
+    if (port)
+        serve_add_dashboard(&out, o, a, port);
     bool has_key = serve_add_admin_key(&out, dir, key, is_first);
     if (port && has_key)
         serve_add_examples(cli, o, port, &out);
@@ -383,6 +400,8 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE"),
         .brokers = brokers,
         .cors_origins = option_get(o, "api.cors_origins")->text,
+        .public_url = option_get(o, "public-url")->text,
+        .makes_login_code = roles & ROLE_API && option_get(o, "login-link")->number,
         .require_idempotency_key = option_get(o, "api.require_idempotency_key")->number,
         .http = serve_http_limits(o),
         .drain_ms = option_get(o, "drain-deadline")->number,
@@ -485,10 +504,19 @@ static enum err serve_check_tls(const struct options *o, struct error *e)
                : ERR_OK;
 }
 
-value_check *const serve_value_checks[] = { serve_check_brokers,       serve_check_guard,        serve_check_store,
-                                            serve_check_fleet_urls,    serve_check_roles,        serve_check_tls,
-                                            serve_check_listen,        serve_check_admin_listen, options_check_origins,
-                                            serve_check_two_addresses, serve_check_key_file,     NULL };
+value_check *const serve_value_checks[] = { serve_check_brokers,
+                                            serve_check_guard,
+                                            serve_check_store,
+                                            serve_check_fleet_urls,
+                                            serve_check_roles,
+                                            serve_check_tls,
+                                            serve_check_listen,
+                                            serve_check_admin_listen,
+                                            options_check_origins,
+                                            serve_check_two_addresses,
+                                            serve_check_key_file,
+                                            options_check_public_url,
+                                            NULL };
 
 enum err serve_check_together(const struct options *o, struct error *e)
 {
@@ -522,7 +550,7 @@ static enum exit_code command_serve_run(struct cli *cli, const struct options *g
     if (brokers_read(o, &brokers, &e) || guard_settings_read(o, &allowed, &guard, &e) ||
         serve_store_urls_read(o, &urls, &e) || fleet_urls_read(o, &fleet, &e) || serve_check_fleet(o, &fleet, &e) ||
         serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e) || serve_read_tls(o, roles, &tls, &e) ||
-        options_check_origins(o, &e))
+        options_check_origins(o, &e) || options_check_public_url(o, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
     brokers_close_own(&brokers, buf_str(&fleet.queue), buf_str(&fleet.events));
     options_data_dir(o, &dir);

@@ -4,7 +4,8 @@
 #include "port/catalog.h"
 #include "port/store/operation.h"
 
-/* An API key. It is stored hashed and looked up by its id. */
+/* An API key. It is stored hashed and looked up by its id. A session of a browser and a login code are keys with a
+ * parent, the key that they act for. They always expire. */
 struct api_key {
     struct str id; /* the public part */
     int32_t tenant;
@@ -12,7 +13,10 @@ struct api_key {
     struct str name, scopes; /* scopes: words separated by blanks */
     int64_t created_ms;
     int64_t expires_ms; /* 0: never; negative: it was revoked at -expires_ms */
+    struct str parent;  /* the id of the key that it acts for; empty: none */
 };
+
+enum { KEY_ENDED_KEPT_MS = 24 * 3600 * 1000, KEY_ENDED_MAX = 100 };
 
 /* OP_KEY_PUT - stores or removes an API key.
  *
@@ -20,7 +24,9 @@ struct api_key {
  *  2. It replaces a key of the same id.
  *  3. With `remove`, the key of that id and tenant is revoked, at now_ms: ERR_NOT_FOUND if there is none, or if it was
  *     revoked before. It stays, so that who sends it is told apart from who guesses; no list of keys has it.
- *  4. The store does not judge expiry: the reader of a key does. */
+ *  4. The store does not judge expiry, nor whether the parent has ended: the reader of a key does.
+ *  5. No list of keys has a key with a parent. When one is put, others that expired or were revoked KEY_ENDED_KEPT_MS
+ *     before its created_ms are deleted, at most KEY_ENDED_MAX. */
 struct op_key_put {
     struct op op;
     const struct api_key *key;

@@ -128,7 +128,8 @@ enum column_kind {
     X(name, COL_TEXT, name, 0)                                                                                         \
     X(scopes, COL_TEXT, scopes, 0)                                                                                     \
     X(created_ms, COL_I64, created_ms, 0)                                                                              \
-    X(expires_ms, COL_I64, expires_ms, 0)
+    X(expires_ms, COL_I64, expires_ms, 0)                                                                              \
+    X(parent, COL_TEXT, parent, 0)
 
 #define CATALOG_COLUMNS(X)                                                                                             \
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \

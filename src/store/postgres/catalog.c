@@ -133,15 +133,30 @@ enum err postgres_catalog(struct store_postgres *s, struct op *base)
 /* ---- API keys and leases ---- */
 
 static const struct pg_statement key_put = {
-    "key_put", "INSERT INTO api_keys (id, tenant_id, hash, name, scopes, created_ms, expires_ms) SELECT * FROM unnest("
-               "$1::text[], $2::int[], $3::bytea[], $4::text[], $5::text[], $6::bigint[], $7::bigint[]) "
+    "key_put", "INSERT INTO api_keys (id, tenant_id, hash, name, scopes, created_ms, expires_ms, parent) SELECT * FROM "
+               "unnest($1::text[], $2::int[], $3::bytea[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], "
+               "$8::text[]) "
                "ON CONFLICT (id) DO UPDATE SET tenant_id = excluded.tenant_id, hash = excluded.hash, "
                "name = excluded.name, scopes = excluded.scopes, created_ms = excluded.created_ms, "
-               "expires_ms = excluded.expires_ms"
+               "expires_ms = excluded.expires_ms, parent = excluded.parent"
+};
+/* Other nodes may do the same at the same time: each skips the rows of the others. */
+static const struct pg_statement key_purge = {
+    "key_purge", "DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE parent IS NOT NULL AND "
+                 "abs(expires_ms) < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)"
 };
 static const struct pg_statement key_remove = {
     "key_remove", "UPDATE api_keys SET expires_ms = -$3::bigint WHERE id = $1 AND tenant_id = $2 AND expires_ms >= 0"
 };
+
+static enum err pg_key_purge(struct store_postgres *s, const struct api_key *key, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_params_reset(&s->params);
+    pg_add_i64(&s->params, key->created_ms - KEY_ENDED_KEPT_MS);
+    pg_add_i64(&s->params, KEY_ENDED_MAX);
+    return pg_run(&s->conn, &key_purge, &s->params, &r, e);
+}
 
 enum err postgres_key_put(struct store_postgres *s, struct op *base)
 {
@@ -160,8 +175,12 @@ enum err postgres_key_put(struct store_postgres *s, struct op *base)
     }
     if (pg_run(&s->conn, op->remove ? &key_remove : &key_put, &s->params, &r, e))
         return e->code;
+    if (!r.affected)
+        return error_set(e, ERR_NOT_FOUND, "there is no such key");
+    if (!op->remove && op->key->parent.n) /* a new session: no node has cached it */
+        return pg_key_purge(s, op->key, e);
     s->notice.catalog = true; /* nodes that cache API keys must read them again */
-    return r.affected ? ERR_OK : error_set(e, ERR_NOT_FOUND, "there is no such key");
+    return ERR_OK;
 }
 
 enum err postgres_lease(struct store_postgres *s, struct op *base)

@@ -45,7 +45,8 @@ enum err reader_postgres_keys(struct reader *base, int32_t tenant, struct arena 
                               struct error *e)
 {
     static const struct pg_statement of_tenant = {
-        "read_keys", ROWS(API_KEY_COLUMNS, "api_keys WHERE tenant_id = $1 AND expires_ms >= 0 ORDER BY id LIMIT $2")
+        "read_keys", ROWS(API_KEY_COLUMNS, "api_keys WHERE tenant_id = $1 AND expires_ms >= 0 AND parent IS NULL "
+                                           "ORDER BY id LIMIT $2")
     };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);

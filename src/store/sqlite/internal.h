@@ -362,6 +362,7 @@ enum writer_statement {
     ST_IDEMPOTENCY_INSERT,
     ST_IDEMPOTENCY_DELETE,
     ST_KEY_PUT,
+    ST_KEY_PURGE,
     ST_KEY_REMOVE,
     ST_LEASE,
     ST_DEDUPE_TAKE,

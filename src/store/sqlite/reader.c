@@ -56,7 +56,7 @@ static const char *const reader_sql[] = {
                     "?2") "AND lane = ?1 AND due_ms <= ?2 AND NOT deleted LIMIT ?3)"),
     /* records other than tasks: reader_records.c */
     [RD_KEYS] = "SELECT rowid" API_KEY_COLUMNS(
-        SQL_NAME) " FROM api_keys WHERE tenant_id = ?1 AND expires_ms >= 0 ORDER BY id LIMIT ?2",
+        SQL_NAME) " FROM api_keys WHERE tenant_id = ?1 AND expires_ms >= 0 AND parent IS NULL ORDER BY id LIMIT ?2",
     [RD_DEDUPE] = "SELECT d.task_id FROM dedupe d JOIN tasks t ON t.id = d.task_id "
                   "WHERE d.tenant_id = ?1 AND d.key = ?2 AND d.until_ms > ?3 AND NOT t.deleted",
     [RD_NEXT_NAME] = "SELECT name FROM tasks INDEXED BY tasks_name WHERE kind <> 2 AND tenant_id = ?1 AND name > ?2 "

@@ -305,6 +305,8 @@ static const char *const writer_sql[] = {
                   "VALUES (?" IDEMPOTENCY_COLUMNS(SQL_MARK) ") ON CONFLICT (key, tenant_id) DO NOTHING",
     [ST_IDEMPOTENCY_DELETE] = "DELETE FROM idempotency WHERE rowid = ?",
     [ST_KEY_PUT] = "REPLACE INTO api_keys (rowid" API_KEY_COLUMNS(SQL_NAME) ") VALUES (?" API_KEY_COLUMNS(SQL_MARK) ")",
+    [ST_KEY_PURGE] = "DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys INDEXED BY api_keys_ended "
+                     "WHERE parent IS NOT NULL AND abs(expires_ms) < ?1 LIMIT ?2)",
     [ST_KEY_REMOVE] = "UPDATE api_keys SET expires_ms = -?3 WHERE id = ?1 AND tenant_id = ?2 AND expires_ms >= 0",
     [ST_LEASE] = "INSERT INTO leases (name, holder, until_ms) VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE "
                  "SET holder = ?2, until_ms = ?3 WHERE until_ms <= ?4 OR holder = ?2",

@@ -488,6 +488,16 @@ enum err sqlite_put(struct store_sqlite *s, struct op *base)
 
 /* ---- API keys and leases of names ---- */
 
+static enum err sqlite_key_purge(struct store_sqlite *s, const struct api_key *key, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_KEY_PURGE);
+    if (!key->parent.n)
+        return ERR_OK;
+    sqlite3_bind_int64(st, 1, key->created_ms - KEY_ENDED_KEPT_MS);
+    sqlite3_bind_int(st, 2, KEY_ENDED_MAX);
+    return conn_run(&s->conn, st, e);
+}
+
 enum err sqlite_key_put(struct store_sqlite *s, struct op *base)
 {
     const struct op_key_put *op = (const struct op_key_put *)base;
@@ -497,7 +507,8 @@ enum err sqlite_key_put(struct store_sqlite *s, struct op *base)
         return base->error.code;
     if (!op->remove) {
         row_bind(&s->conn, st, 2, &table_api_keys, op->key);
-        return conn_run(&s->conn, st, &base->error);
+        enum err rc = conn_run(&s->conn, st, &base->error);
+        return rc ? rc : sqlite_key_purge(s, op->key, &base->error);
     }
     (void)bind_str(st, 1, op->key->id);
     sqlite3_bind_int(st, 2, op->key->tenant);

@@ -304,7 +304,8 @@ static bool same_records(struct model *m, struct reader *a, struct reader *b, ch
     y = reader_key(b, S("k1"), &m->arena, &l, NULL);
     if (!number_same("key", x, y))
         return false;
-    if (x == ERR_OK && (!str_eq(k.name, l.name) || !str_eq(k.scopes, l.scopes) || memcmp(k.hash, l.hash, 32) != 0))
+    if (x == ERR_OK && (!str_eq(k.name, l.name) || !str_eq(k.scopes, l.scopes) || memcmp(k.hash, l.hash, 32) != 0 ||
+                        !str_eq(k.parent, l.parent) || k.expires_ms != l.expires_ms))
         return differ("a key differs");
     return true;
 }

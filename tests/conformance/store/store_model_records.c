@@ -45,6 +45,10 @@ void model_make_key_put(struct model *m, union any_op *op)
                            .name = one_of(m, names, array_count(names)),
                            .scopes = S("read"),
                            .created_ms = m->now_ms };
+    if (k->hash[0] % 4 == 0) { /* a session; some have ended long ago, so that new ones drop them */
+        k->parent = S("k0");
+        k->expires_ms = k->hash[0] % 8 ? m->now_ms + 1000 : max_of(m->now_ms - 2 * (int64_t)KEY_ENDED_KEPT_MS, 1);
+    }
     op->key_put = (struct op_key_put){ .op.kind = OP_KEY_PUT, .key = k, .remove = chance(m, 30), .now_ms = m->now_ms };
 }
 

@@ -259,7 +259,7 @@ static enum err put_key(struct world *w, const struct api_key *k)
 static void a_key_comes_back_and_is_replaced_by_one_of_its_id(void **state)
 {
     struct world *w = *state;
-    struct api_key k = { S("bf_1"), TENANT, "hash", S("laptop"), S("read write"), NOW, NOW + 1 }, read;
+    struct api_key k = { S("bf_1"), TENANT, "hash", S("laptop"), S("read write"), NOW, NOW + 1, S("") }, read;
     struct error e = { 0 };
     assert_int_equal(put_key(w, &k), ERR_OK);
     assert_ok(reader_key(w->reader, S("bf_1"), &w->arena, &read, &e), &e);
@@ -279,7 +279,7 @@ static void a_key_comes_back_and_is_replaced_by_one_of_its_id(void **state)
 static void an_unknown_key_is_not_found(void **state)
 {
     struct world *w = *state;
-    struct api_key k = { S("bf_1"), TENANT, "hash", S(""), S(""), NOW, 0 }, read;
+    struct api_key k = { S("bf_1"), TENANT, "hash", S(""), S(""), NOW, 0, S("") }, read;
     assert_int_equal(put_key(w, &k), ERR_OK);
     assert_int_equal(reader_key(w->reader, S("bf_"), &w->arena, &read, NULL), ERR_NOT_FOUND);
     assert_int_equal(reader_key(w->reader, S("bf_11"), &w->arena, &read, NULL), ERR_NOT_FOUND);
@@ -288,7 +288,7 @@ static void an_unknown_key_is_not_found(void **state)
 static void a_removed_key_is_revoked_and_not_listed(void **state)
 {
     struct world *w = *state;
-    struct api_key k = { S("bf_1"), TENANT, "hash", S("laptop"), S("read"), NOW, 0 }, read;
+    struct api_key k = { S("bf_1"), TENANT, "hash", S("laptop"), S("read"), NOW, 0, S("") }, read;
     struct op_key_put op = { .op.kind = OP_KEY_PUT, .key = &k, .remove = true, .now_ms = NOW + 7 };
     struct key_list list;
     assert_int_equal(world_apply(w, &op.op), ERR_NOT_FOUND);
@@ -310,7 +310,7 @@ static void keys_of_a_tenant_are_listed_by_id(void **state)
 {
     struct world *w = *state;
     static const char *const ids[] = { "c", "a", "bb", "b" };
-    struct api_key k = { S(""), TENANT, "hash", S("name"), S("read"), NOW, NOW + 1 };
+    struct api_key k = { S(""), TENANT, "hash", S("name"), S("read"), NOW, NOW + 1, S("") };
     struct key_list list;
     struct error e = { 0 };
     assert_ok(reader_keys(w->reader, TENANT, &w->arena, &list, &e), &e);
@@ -329,6 +329,51 @@ static void keys_of_a_tenant_are_listed_by_id(void **state)
     assert_str(list.v[2].scopes, "read");
     assert_memory_equal(list.v[2].hash, k.hash, 32);
     assert_int_equal(list.v[2].expires_ms, NOW + 1);
+}
+
+static void a_key_with_a_parent_is_found_and_not_listed(void **state)
+{
+    struct world *w = *state;
+    struct api_key k = { S("s"), TENANT, "hash", S("session"), S("read"), NOW, NOW + 1, S("bf_1") }, read;
+    struct key_list list;
+    struct error e = { 0 };
+    assert_int_equal(put_key(w, &k), ERR_OK);
+    assert_ok(reader_key(w->reader, S("s"), &w->arena, &read, &e), &e);
+    assert_str(read.parent, "bf_1");
+    assert_ok(reader_keys(w->reader, TENANT, &w->arena, &list, &e), &e);
+    assert_int_equal(list.n, 0);
+}
+
+static void a_new_key_with_a_parent_drops_those_that_ended_a_day_ago(void **state)
+{
+    const int64_t end_ms = NOW + 1000;
+    const struct {
+        const char *id, *parent;
+        int64_t expires_ms;
+        bool stays;
+    } rows[] = {
+        { "expired", "p", end_ms - 1, false }, { "revoked", "p", -(end_ms - 1), false },
+        { "just", "p", end_ms, true },         { "revoked later", "p", -end_ms, true },
+        { "key", "", end_ms - 1, true },
+    };
+    struct world *w = *state;
+    struct api_key k = { S(""), TENANT, "hash", S("name"), S("read"), NOW, 0, S("") }, read;
+    for (size_t i = 0; i < array_count(rows); i++) {
+        k.id = str_from(rows[i].id);
+        k.parent = str_from(rows[i].parent);
+        k.expires_ms = rows[i].expires_ms;
+        assert_int_equal(put_key(w, &k), ERR_OK);
+    }
+    k = (struct api_key){
+        S("new"), TENANT, "hash", S("name"), S("read"), end_ms + KEY_ENDED_KEPT_MS, INT64_MAX, S("")
+    };
+    assert_int_equal(put_key(w, &k), ERR_OK); /* no parent: it drops none */
+    assert_int_equal(reader_key(w->reader, S("expired"), &w->arena, &read, NULL), ERR_OK);
+    k.parent = S("p");
+    assert_int_equal(put_key(w, &k), ERR_OK);
+    for (size_t i = 0; i < array_count(rows); i++)
+        assert_int_equal(reader_key(w->reader, str_from(rows[i].id), &w->arena, &read, NULL),
+                         rows[i].stays ? ERR_OK : ERR_NOT_FOUND);
 }
 
 static void no_more_than_a_page_of_keys_is_listed(void **state)
@@ -414,6 +459,8 @@ static const struct CMUnitTest tests[] = {
     store_test(an_unknown_key_is_not_found),
     store_test(a_removed_key_is_revoked_and_not_listed),
     store_test(keys_of_a_tenant_are_listed_by_id),
+    store_test(a_key_with_a_parent_is_found_and_not_listed),
+    store_test(a_new_key_with_a_parent_drops_those_that_ended_a_day_ago),
     store_test(no_more_than_a_page_of_keys_is_listed),
     store_test(a_lease_has_one_holder_until_it_expires),
     store_test(a_holder_renews_its_lease),
