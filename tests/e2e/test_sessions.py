@@ -83,7 +83,7 @@ def test_a_session_acts_for_its_key_until_the_logout(server, browser):
     status, _ = browser.ask("DELETE", "/v1/session")
     assert status == 204 and "Max-Age=0" in browser.headers["Set-Cookie"]
     assert browser.ask("GET", "/v1/tasks")[0] == 401
-    rows = [(r["action"], r["key"], r["object"]) for r in server.client().get("/v1/audit").json["rows"]]
+    rows = [(r["action"], r["key"], r["object"]) for r in server.client().get("/v1/audit").json["audit"]]
     session_id = browser.cookie.partition("=bf_")[2][:10]
     for action in ("POST /v1/session", "DELETE /v1/session"):
         assert (action, "admin00001", session_id) in rows, rows
@@ -122,7 +122,7 @@ def test_wrong_keys_make_no_session_and_are_audited(server):
     for wrong in ("secret", made_up_key(), server.key[:-1] + ("a" if server.key[-1] != "a" else "b")):
         browser.login(401, key=wrong)
         assert "Set-Cookie" not in browser.headers
-    until(lambda: any(r["action"] == "refuse API key" for r in server.client().get("/v1/audit").json["rows"]))
+    until(lambda: any(r["action"] == "refuse API key" for r in server.client().get("/v1/audit").json["audit"]))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -312,6 +312,104 @@ static void a_key_that_is_revoked_while_it_is_read_is_not_remembered(void **stat
     auth_free(a);
 }
 
+/* ---- sessions and codes ---- */
+
+static void store_row(struct store *s, const struct api_key *key, bool remove, int64_t now_ms)
+{
+    struct error e = { 0 };
+    struct op_key_put op = { .op = { .kind = OP_KEY_PUT }, .key = key, .remove = remove, .now_ms = now_ms };
+    struct op *const ops[] = { &op.op };
+    arena_init(&op.op.arena, 1 << 16);
+    assert_ok(store_apply(s, ops, 1, &e), &e);
+    assert_int_equal(op.op.rc, ERR_OK);
+    arena_release(&op.op.arena);
+}
+
+static enum auth_result given(struct auth *a, struct reader *r, const char *text, enum auth_kind kind)
+{
+    struct error e = { 0 };
+    struct identity who = { 0 };
+    enum auth_result result = AUTH_MISSING;
+    assert_ok(auth_check_text(a, str_from(text), kind, r, &result, &who, &e), &e);
+    if (result == AUTH_OK)
+        assert_string_equal(who.key_id, "key0000001");
+    return result;
+}
+
+static void a_session_and_a_code_end_in_time_and_are_valid_in_their_place_only(void **state)
+{
+    (void)state;
+    struct error e = { 0 };
+    struct store *s = store_memory_new();
+    struct reader *r = NULL;
+    struct test_clock c = clock_at(5000);
+    struct auth *a = auth_new(PEPPER, &c.base);
+    char key[AUTH_KEY_TEXT + 1], session[AUTH_KEY_TEXT + 1], code[AUTH_KEY_TEXT + 1];
+    struct api_key parent, row;
+    struct identity who;
+    auth_key_make(PEPPER, S("key0000001"), 1, S("n"), S("tasks:read"), 1000, key, &parent);
+    store_row(s, &parent, false, 0);
+    auth_session_make(PEPPER, S("session001"), &parent, 5000, session, &row);
+    store_row(s, &row, false, 0);
+    auth_code_make(PEPPER, S("code000001"), &parent, 5000, code, &row);
+    store_row(s, &row, false, 0);
+    assert_ok(store_reader(s, &r, &e), &e);
+    const char *const texts[] = { [AUTH_KEY] = key, [AUTH_SESSION] = session, [AUTH_CODE] = code };
+    for (enum auth_kind is = AUTH_KEY; is <= AUTH_CODE; is++)
+        for (enum auth_kind as = AUTH_KEY; as <= AUTH_CODE; as++)
+            assert_int_equal(given(a, r, texts[is], as), is == as ? AUTH_OK : AUTH_REFUSED);
+    assert_int_equal(checked(a, session, &who), AUTH_REFUSED); /* the cache tells them apart, too */
+    assert_int_equal(auth_check_session(a, str_from(key), &who), AUTH_REFUSED);
+    assert_int_equal(auth_check_session(a, str_from(session), &who), AUTH_OK);
+    assert_string_equal(who.session, "session001");
+    c.us = (5000 + LOGIN_CODE_MS - 1) * 1000LL;
+    assert_int_equal(given(a, r, code, AUTH_CODE), AUTH_OK);
+    c.us = (5000 + LOGIN_CODE_MS) * 1000LL;
+    assert_int_equal(given(a, r, code, AUTH_CODE), AUTH_EXPIRED);
+    c.us = (5000 + SESSION_MS - 1) * 1000LL;
+    assert_int_equal(given(a, r, session, AUTH_SESSION), AUTH_OK);
+    c.us = (5000 + SESSION_MS) * 1000LL;
+    assert_int_equal(given(a, r, session, AUTH_SESSION), AUTH_EXPIRED);
+    reader_free(r);
+    store_free(s);
+    auth_free(a);
+}
+
+static void a_session_dies_with_its_key_and_does_not_wake_with_another_of_its_id(void **state)
+{
+    (void)state;
+    struct error e = { 0 };
+    struct store *s = store_memory_new();
+    struct reader *r = NULL;
+    struct test_clock c = clock_at(5000);
+    struct auth *a = auth_new(PEPPER, &c.base);
+    char key[AUTH_KEY_TEXT + 1], session[AUTH_KEY_TEXT + 1], token[CSRF_TEXT + 1], other[CSRF_TEXT + 1];
+    struct api_key parent, row;
+    struct identity who;
+    auth_key_make(PEPPER, S("key0000001"), 1, S("n"), S("admin"), 5100, key, &parent); /* by a clock that is ahead */
+    parent.expires_ms = 9000;
+    store_row(s, &parent, false, 0);
+    auth_session_make(PEPPER, S("session001"), &parent, 5000, session, &row);
+    assert_int_equal(row.expires_ms, 9000);
+    store_row(s, &row, false, 0);
+    assert_ok(store_reader(s, &r, &e), &e);
+    assert_int_equal(given(a, r, session, AUTH_SESSION), AUTH_OK);
+    store_row(s, &parent, true, 6000);
+    auth_cache_remove(a, S("key0000001"));
+    assert_int_equal(auth_check_session(a, str_from(session), &who), AUTH_STALE);
+    assert_int_equal(given(a, r, session, AUTH_SESSION), AUTH_REVOKED);
+    auth_key_make(PEPPER, S("key0000001"), 1, S("n"), S("admin"), 7000, key, &parent);
+    store_row(s, &parent, false, 0);
+    assert_int_equal(given(a, r, session, AUTH_SESSION), AUTH_REVOKED);
+    auth_csrf_token(PEPPER, str_from(session), token);
+    auth_csrf_token(PEPPER, str_from(key), other);
+    assert_int_equal(strlen(token), CSRF_TEXT);
+    assert_string_not_equal(token, other);
+    reader_free(r);
+    store_free(s);
+    auth_free(a);
+}
+
 static void new_ids_are_letters_and_digits(void **state)
 {
     (void)state;
@@ -346,6 +444,8 @@ int main(void)
         cmocka_unit_test(a_start_waits_for_another_that_makes_the_key_and_no_longer_than_it_may_take),
         cmocka_unit_test(a_key_that_was_forgotten_is_asked_for_again),
         cmocka_unit_test(a_key_that_is_revoked_while_it_is_read_is_not_remembered),
+        cmocka_unit_test(a_session_and_a_code_end_in_time_and_are_valid_in_their_place_only),
+        cmocka_unit_test(a_session_dies_with_its_key_and_does_not_wake_with_another_of_its_id),
         cmocka_unit_test(new_ids_are_letters_and_digits),
         cmocka_unit_test(scopes_have_names),
     };
