@@ -317,10 +317,11 @@ def test_the_eleventh_login_in_a_minute_waits(server):
 
 
 def test_the_command_prints_a_link_that_logs_in(server, belfry):
-    done = belfry("dashboard", env={"BELFRY_SERVER": server.url, "BELFRY_KEY": server.key})
+    where = server.url
+    done = belfry("dashboard", env={"BELFRY_SERVER": where, "BELFRY_KEY": server.key})
     assert done.code == 0 and "60 s" in done.err, done
     url, code = done.out.strip().split("#code=")
-    assert url == f"{server.url}/ui/"
+    assert url == f"{where}/ui/"
     Browser(server).login(code=code)
     Browser(server).login(401, code=code)
 

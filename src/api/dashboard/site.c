@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "api/dashboard/browser_origin.h"
 #include "api/server/gzip.h"
 #include "api/server/negotiate.h"
 #include "api/server/request.h"
@@ -44,6 +45,11 @@ static const struct embedded_asset *site_find(struct str path)
 static enum handled site_answer(struct request *q, const struct embedded_asset *file, const char *cache)
 {
     struct response *r = &q->response;
+    struct browser_origin o;
+    if (!browser_origin_read(q, &o)) {
+        browser_origin_refuse(q);
+        return HANDLED_DONE;
+    }
     respond_page(r, 200, file->type);
     r->is_static = true;
     r->cache = cache;

@@ -218,10 +218,7 @@ static bool exchange_check_page(struct request *q)
 
 static bool exchange_check_identity(struct request *q)
 {
-    struct browser_origin o;
     q->authenticated = q->route->scope == SCOPE_PUBLIC;
-    if (q->route->flags & ROUTE_PAGE && !browser_origin_read(q, &o))
-        return browser_origin_refuse(q);
     if (q->authenticated)
         return true;
     const struct client_identity *certificate;

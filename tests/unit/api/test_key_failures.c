@@ -65,7 +65,7 @@ static void what_is_no_key_is_counted_only(void **state)
     union peer one = peer_of(0x7f000001);
     for (int i = 0; i < 100; i++)
         assert_false(refuse(&one, KEY_FAILURE_MISSING).limited);
-    assert_int_equal(failures.addresses.n, 0);
+    assert_int_equal(failures.addresses.rows.n, 0);
     for (int i = 0; i < 100; i++)
         assert_false(refuse(&one, KEY_FAILURE_MALFORMED).limited);
     assert_false(refuse(&one, KEY_FAILURE_REFUSED).limited);
@@ -82,7 +82,7 @@ static void many_addresses_take_a_fixed_amount_of_memory(void **state)
         refuse(&p, KEY_FAILURE_REFUSED);
         refuse(&busy, KEY_FAILURE_REFUSED);
     }
-    assert_int_equal(failures.addresses.n, KEY_FAILURES_ADDRESSES);
+    assert_int_equal(failures.addresses.rows.n, KEY_FAILURES_ADDRESSES);
     assert_true(refuse(&busy, KEY_FAILURE_REFUSED).limited); /* it fails all the time, so it is not forgotten */
 }
 
