@@ -45,7 +45,8 @@ def test_retries_and_failures_are_told(server, client):
         retry = {"max_attempts": 2, "base_delay_ms": 1, "jitter": "NONE"}
         task = client.create(target_config={"url": "http://127.0.0.1:9/"}, retry=retry)
         events.saw(task["id"], "SCHEDULED", "RUNNING", "SCHEDULED", "RUNNING", "FAILED")
-        until(lambda: sorted(e["attempt"] for e in events.tasks(task["id"])) == [0, 1, 1, 2, 2], why=lambda: events.tasks())
+        attempts = [0, 1, 1, 2, 2] if events.has_starts else [0, 1, 2]
+        until(lambda: sorted(e["attempt"] for e in events.tasks(task["id"])) == attempts, why=lambda: events.tasks())
         until(lambda: (events.counts()["failed"], events.counts()["retried"]) == (1, 1), why=lambda: events.counts())
 
 
