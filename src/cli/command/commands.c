@@ -53,6 +53,7 @@ const struct command *const commands[] = {
     &command_status,
     &command_top,
     &command_alerts,
+    &command_watch,
     &command_import,
     &command_next,
     &command_sink,

@@ -245,7 +245,8 @@ static const char *const writer_sql[] = {
                     "claim_id = ?11, started_ms = ?12, lane = ?13, queue = ?14, "
                     "waits_for = iif(?2 = " SQL_BLOCKED ", waits_for, NULL), near = near OR ?4 <= ?8 WHERE rid = ?1",
     [ST_STEPS] = "SELECT " STEP " FROM tasks AS t INDEXED BY tasks_run WHERE t.run_id = ?1 "
-                 "AND t.place BETWEEN ?4 AND ?5 AND CASE WHEN t.links & 1056 = 32 THEN ?6 ELSE ?2 END >> t.state & 1 "
+                 "AND t.place BETWEEN ?4 AND ?5 "
+                 "AND CASE WHEN t.links & 1056 = 32 AND t.place >> 48 = 0 THEN ?6 ELSE ?2 END >> t.state & 1 "
                  "ORDER BY t.place LIMIT ?3",
     [ST_STEPS_RUNNING] = "SELECT id, fence, links, target FROM tasks INDEXED BY tasks_run WHERE run_id = ?1 "
                          "AND place BETWEEN ?2 AND ?3 AND state = " SQL_RUNNING " ORDER BY place",
