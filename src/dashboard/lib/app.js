@@ -15,7 +15,7 @@ import { keyDialog, shell } from '../view/shell.js';
  * @typedef {{
  *   route: Route, now: number, zone: string, ui: Record<string, any>, set: (change: Record<string, any>) => void, reload: () => void,
  *   act: (action: Action, subject?: any) => Promise<any>, ask: typeof ask, toast: typeof toast, can: typeof can, loadedAt: number,
- *   error: Error | null, live: string
+ *   error: Error | null, live: string, settled: boolean
  * }} Context
  * @typedef {{
  *   title: (route: Route, data: any) => string, load: (ctx: Context, before: any) => Promise<any>, view: (data: any, ctx: Context) => any,
@@ -53,12 +53,12 @@ export function startApp(root, onEnd) {
     /** @type {any} */
     const frame = { counts: {}, menu: false, live: 'starting', retryAt: 0, paused: false, zone: localStorage.getItem('belfry.zone') ?? 'local',
         hasAlerts: false };
-    /** @type {{route: Route, page: Page | null, data: any, error: Error | null, ui: any, loadedAt: number, visit: number}} */
-    let view = { route: parseRoute(location.hash), page: null, data: null, error: null, ui: {}, loadedAt: 0, visit: 0 };
+    /** @type {{route: Route, page: Page | null, data: any, error: Error | null, ui: any, loadedAt: number, visit: number, settled: boolean}} */
+    let view = { route: parseRoute(location.hash), page: null, data: null, error: null, ui: {}, loadedAt: 0, visit: 0, settled: false };
     let stopped = false, wanted = 0;
 
     /** @returns {Context} */
-    const context = () => ({ route: view.route, now: Date.now(), zone: frame.zone, ui: view.ui, loadedAt: view.loadedAt, error: view.error,
+    const context = () => ({ route: view.route, now: Date.now(), zone: frame.zone, ui: view.ui, loadedAt: view.loadedAt, error: view.error, settled: view.settled,
         live: frame.live, can, ask, toast, set, act, reload: () => loading.now() });
 
     function draw() {
@@ -89,11 +89,12 @@ export function startApp(root, onEnd) {
         try {
             const data = await page.load(context(), view.data);
             if (visit !== view.visit) return;
-            Object.assign(view, { data, error: null, loadedAt: Date.now() });
+            Object.assign(view, { data, error: null, loadedAt: Date.now(), settled: true });
         } catch (error) {
             if (visit !== view.visit || stopped) return;
             if (error instanceof Problem && error.status === 401) return;
             view.error = /** @type {Error} */ (error);
+            view.settled = true;
         }
         draw();
     }
@@ -112,7 +113,7 @@ export function startApp(root, onEnd) {
         const same = view.page && moduleOf(view.route) === path && view.route.parts.join('/') === route.parts.join('/');
         const visit = view.visit + 1;
         view = { route, page: same ? view.page : null, data: same ? view.data : null, error: null, ui: same ? view.ui : {},
-            loadedAt: same ? view.loadedAt : 0, visit };
+            loadedAt: same ? view.loadedAt : 0, visit, settled: false };
         frame.menu = false;
         if (!same) view.ui = {};
         draw();

@@ -36,7 +36,7 @@ export const page = {
 
     view(data, ctx) {
         const z = zone(ctx), days = daysOf(ctx), { fires } = data.read, now = Math.floor(ctx.now / MINUTE) * MINUTE;
-        const at = parse(ctx.route.query.get('at')), chosenDay = dayStart(parse(ctx.route.query.get('day')) || (Number.isNaN(at) ? days[0] : at), z), end = nextDay(days[days.length - 1], z);
+        const at = parse(ctx.route.query.get('at')), chosenDay = dayStart(parse(ctx.route.query.get('day')) || (Number.isNaN(at) ? fieldsOf(ctx.now, z).hour >= 18 && days[0] < ctx.now ? days[1] : days[0] : at), z), end = nextDay(days[days.length - 1], z);
         const capacity = capacityOf(data), peaks = peaksOf(fires, now, end), total = sum(fires, now, end), over = capacity === null ? [] : [...fires].filter(([m, n]) => m >= now && n > capacity);
         const marks = marksOf(data.calendars, days, z), dayPeaks = peaksOf(fires, Math.max(now, chosenDay), nextDay(chosenDay, z));
         const asTable = ctx.route.query.get('as') === 'table', today = dayStart(ctx.now, z);
@@ -111,7 +111,7 @@ function answer(total, over, peaks, z, complete) {
 function maps(data, ctx, v) {
     const { fires } = data.read, hours = v.days.flatMap((/** @type {number} */ d) => hoursOf(d, v.z).filter(hour => hour.at > v.now).map(hour => sum(fires, hour.at, hour.at + HOUR))), weekSteps = thresholds(hours);
     const minutes = hoursOf(v.chosenDay, v.z).flatMap(hour => Array.from({ length: 60 }, (_, m) => hour.at + m * MINUTE)).filter(m => m > v.now).map(m => fires.get(m) ?? 0), daySteps = thresholds(minutes);
-    const quiet = new Set(v.dayPeaks.flatMap((/** @type {any} */ p) => p.quiet)), shown = new Map([...v.marks].map(([d, list]) => [d, list.join(', ')]));
+    const quiet = new Set(v.dayPeaks.slice(0, 8).flatMap((/** @type {any} */ p) => p.quiet)), shown = new Map([...v.marks].map(([d, list]) => [d, list.join(', ')]));
     return [section('weeks', 'By hour', { note: heatLegend(weekSteps, 'fires an hour') }, weekMap({ fires, days: v.days, zone: v.z, now: ctx.now, chosen: v.chosenDay, marks: shown, steps: weekSteps, open: d => go(relink(ctx.route, { day: new Date(d).toISOString(), at: null })) })),
         section('day', `${day(v.chosenDay, v.z)}, by minute`, { note: [heatLegend(daySteps, 'fires a minute')] }, dayMap({ fires, start: v.chosenDay, zone: v.z, now: ctx.now, chosen: v.at, capacity: v.capacity, quiet: /** @type {Set<number>} */ (quiet), steps: daySteps, open: at => go(relink(ctx.route, { at: new Date(at).toISOString(), day: new Date(v.chosenDay).toISOString() })) }),
             h('p.legend', h('span', h('svg.heat', { width: 14, height: 14, 'aria-hidden': 'true' }, h('rect.over', { x: 1, y: 1, width: 12, height: 12 })), 'more than can start in time'), h('span', h('svg.heat', { width: 14, height: 14, 'aria-hidden': 'true' }, h('rect.h0', { width: 14, height: 14 }), h('circle.quiet-minute', { cx: 7, cy: 7, r: 2 })), 'quiet, beside a peak')))];
@@ -140,8 +140,10 @@ function minuteView(data, ctx, at, z, capacity) {
 
 /** @param {any[]} peaks @param {Context} ctx @param {string} z */
 function peakTable(peaks, ctx, z) {
-    if (!peaks.length) return null;
-    return section('peaks', 'Where it piles up', {}, h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Minute'), h('th.num', { scope: 'col' }, 'Fires'), h('th.num', { scope: 'col' }, 'Quiet beside it'))), h('tbody', peaks.map(p => h('tr', { key: p.at }, h('td.nowrap', h('a.quiet', { href: relink(ctx.route, { at: new Date(p.at).toISOString(), day: new Date(dayStart(p.at, z)).toISOString() }) }, `${day(p.at, z)}, ${clock(p.at, z).slice(0, 5)}`)), h('td.num', number(p.fires)), h('td.num', p.quiet.map((/** @type {number} */ q) => clock(q, z).slice(0, 5)).join(', ') || '–'))))),
+    const seen = new Set(); // the same minute of several days is one line
+    const first = peaks.filter(p => !seen.has(clock(p.at, z)) && seen.add(clock(p.at, z))).slice(0, 6);
+    if (!first.length) return null;
+    return section('peaks', 'Where it piles up', {}, h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Minute'), h('th.num', { scope: 'col' }, 'Fires'), h('th.num', { scope: 'col' }, 'Quiet beside it'))), h('tbody', first.map(p => h('tr', { key: p.at }, h('td.nowrap', h('a.quiet', { href: relink(ctx.route, { at: new Date(p.at).toISOString(), day: new Date(dayStart(p.at, z)).toISOString() }) }, `${day(p.at, z)}, ${clock(p.at, z).slice(0, 5)}`)), h('td.num', number(p.fires)), h('td.num', p.quiet.map((/** @type {number} */ q) => clock(q, z).slice(0, 5)).join(', ') || '–'))))),
         h('p.label', 'A spread moves each task by a fixed part of it:'), h('pre.command', 'belfry edit TASK --spread 5m'));
 }
 

@@ -47,7 +47,7 @@ export function peaksOf(fires, from, to) {
     const list = [...fires].filter(([at]) => at >= from && at < to).sort((a, b) => b[1] - a[1]);
     if (!list.length) return [];
     const usual = list[list.length >> 1][1];
-    return list.filter(([, n]) => n >= usual + 3).slice(0, 5).map(([at, n]) => {
+    return list.filter(([, n]) => n >= usual + 3).slice(0, 60).map(([at, n]) => {
         const quiet = [];
         for (let m = 1; m <= 25 && quiet.length < 2; m++) {
             for (const near of [at + m * MINUTE, at - m * MINUTE]) if (near >= from && near < to && (fires.get(near) ?? 0) <= usual + (n - usual) / 8 && quiet.length < 2) quiet.push(near);
@@ -83,9 +83,8 @@ export const weekMap = spec => h('div.heat', { draw: (/** @type {number} */ widt
                     return [h('rect', { class: past ? 'past' : 'h' + stepOf(n, spec.steps), x: (x + (past ? .5 : 0)).toFixed(1), y: y + (past ? .5 : 0), width: Math.max(1, w - (past ? 1 : 0)).toFixed(1), height: row - 2 - (past ? 1 : 0), rx: 1 },
                         h('title', past ? 'over' : `${name} ${String(hour.local).padStart(2, '0')}:00 ${hour.zone}, ${number(n)} fires`)), second ? h('line.rule', { x1: x - 1, x2: x - 1, y1: y, y2: y + row - 2 }) : null];
                 }),
-                !narrow && spec.marks.get(start) ? h('text.hold', { x: width - right + 12, y: y + 14 }, (spec.marks.get(start) ?? '').slice(0, 30)) : null,
-                chosen ? h('rect.chosen', { x: left - 3, y: y - 3, width: 24 * cell + 4, height: row + 4, rx: 2 }) : null);
-        }));
+                !narrow && spec.marks.get(start) ? h('text.hold', { x: width - right + 12, y: y + 14 }, (spec.marks.get(start) ?? '').slice(0, 30)) : null);
+        }), spec.days.includes(spec.chosen) ? h('rect.chosen', { x: left - 3, y: 19 + spec.days.indexOf(spec.chosen) * row, width: 24 * cell + 4, height: row + 4, rx: 2 }) : null);
 } });
 
 /**
@@ -107,7 +106,7 @@ export const dayMap = spec => h('div.heat', { draw: (/** @type {number} */ width
                 if (spec.quiet.has(at)) over.push(h('circle.quiet-minute', { key: 'q' + at, cx: (x + (cell - 1) / 2).toFixed(1), cy: y + 7, r: narrow ? 1.25 : 2 }));
                 if (at === spec.chosen) over.push(h('rect.chosen', { key: 'c' + at, x: (x - 2).toFixed(1), y: y - 2, width: (cell + 3).toFixed(1), height: row + 3, rx: 2 }));
                 return h('rect', { class: past ? 'h0' : 'h' + stepOf(n, spec.steps), 'data-at': at, x: x.toFixed(1), y, width: Math.max(1, cell - 1).toFixed(1), height: row - 1 });
-            }), narrow ? null : h('text', { x: width - right + 60, y: y + 12, 'text-anchor': 'end' }, number(total)));
+            }), narrow ? null : h('text', { x: width - right + 60, y: y + 12, 'text-anchor': 'end' }, hour.at + HOUR <= spec.now ? '–' : number(total)));
     });
     return h('svg', { width, height: 26 + hours.length * row, role: 'img', 'aria-label': 'Fires by minute; Table shows the same', onclick: clicked },
         Array.from({ length: 60 }, (_, m) => m).filter(m => m % (narrow ? 15 : 5) === 0).map(m => h('text', { x: left + m * cell, y: 14 }, ':' + String(m).padStart(2, '0'))), cells, h('g', over));

@@ -13,7 +13,7 @@ import { failure } from './parts.js';
 export function shell(frame, ctx, page, data, controls) {
     return h('div.shell', menu(frame, ctx, controls), h('div',
         top(frame, controls), banner(frame, ctx, controls),
-        h('main.page', { id: 'main', tabindex: -1, 'aria-busy': data === null && !ctx.error ? 'true' : null }, body(page, data, ctx))));
+        h('main.page', { id: 'main', tabindex: -1, 'aria-busy': ctx.settled ? null : 'true', 'data-route': ctx.route.hash }, body(page, data, ctx))));
 }
 
 /** @param {import('../lib/app.js').Page | null} page @param {any} data @param {Context} ctx */

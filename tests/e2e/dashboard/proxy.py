@@ -55,10 +55,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def asset(self, path):
         parts = path[len("/ui/"):].split("/", 1)
         file = FOLDER / "index.html" if parts == [""] else FOLDER / parts[-1]
-        extra = self.server.proxy.extra.get(path)
-        if extra is None and not (file.is_file() and file.resolve().is_relative_to(FOLDER)):
+        if not (file.is_file() and file.resolve().is_relative_to(FOLDER)):
             return self.problem(404, "no such file")
-        body = extra if extra is not None else file.read_bytes()
+        body = file.read_bytes()
         if parts == [""]:
             body = body.replace(b"{hash}", b"dev")
         kind = TYPES.get(pathlib.PurePath(path).suffix if parts != [""] else ".html", "application/octet-stream")
@@ -98,10 +97,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length) if length else None
         path = urllib.parse.urlsplit(self.path).path
-        proxy.requests.append((self.command, self.path))
-        fault = next((f for f in proxy.faults if f[0] in (self.command, "*") and path.startswith(f[1])), None)
-        if fault:
-            return self.problem(fault[2], fault[3])
         if path == "/v1/session":
             return self.session(json.loads(body or b"{}"))
         found = self.cookie()
@@ -139,11 +134,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Proxy:
-    """Tests plant faults in it: (method or *, beginning of the path, status, sentence); extra: more files, by path."""
-
     def __init__(self, server, key, listen=("127.0.0.1", 0)):
         self.server, self.key = server, key
-        self.sessions, self.faults, self.requests, self.extra = {}, [], [], {}
+        self.sessions = {}
         self.http = http.server.ThreadingHTTPServer(listen, Handler)
         self.http.daemon_threads = True
         self.http.proxy = self
