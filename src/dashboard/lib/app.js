@@ -190,7 +190,10 @@ export function startApp(root, onEnd) {
             a?.click();
             return !!a;
         },
-        actions: () => /** @type {HTMLElement | null} */ (document.querySelector('#main [data-actions] button, #main .head button, #main .actions button'))?.focus(),
+        actions: () => {
+            const first = ['[data-actions]', '.actions', '.head'].map(place => document.querySelector(`#main ${place} button`)).find(Boolean);
+            /** @type {HTMLElement | undefined} */ (first)?.focus();
+        },
         pause: controls.togglePause,
         escape: () => {
             if (document.querySelector('dialog[open]')) return;

@@ -127,13 +127,13 @@ function bulkBar(ctx, data, filter) {
     const many = ctx.ui.selected.size, all = ctx.ui.allMatching;
     const canAll = !filter.id && !filter.occurrences && data.total.total > many && many === data.rows.length;
     const before = absolute(ctx.ui.allBefore ?? ctx.now, ctx.now, zoneOf(ctx.zone));
-    return h('div.bulk', { role: 'region', 'aria-label': 'Selection', 'data-actions': true },
+    return h('div.bulk', { role: 'region', 'aria-label': 'Selection' },
         h('span', h('b', all ? `All ${matches(data.total).replace(' match', '')} matching` : `${number(many)} selected`), all ? h('span.second', ` created before ${before}`) : null),
         all ? h('button.plain', { onclick: () => ctx.set({ allMatching: false }) }, `Only these ${many}`)
             : canAll ? h('button.plain', { onclick: () => ctx.set({ allMatching: true, allBefore: Date.now() }) }, `Select all ${matches(data.total).replace(' match', '')} matching`) : null,
         h('span.grow'),
-        BULK.map(([verb, word, effect]) => h('button', { key: verb, class: verb === 'cancel' ? 'danger' : null,
-            onclick: () => all ? askBulk(ctx, data, filter, verb, word, effect) : askSome(ctx, data, verb, word, effect) }, word + '…')),
+        h('span.chips', { 'data-actions': true }, BULK.map(([verb, word, effect]) => h('button', { key: verb, class: verb === 'cancel' ? 'danger' : null,
+            onclick: () => all ? askBulk(ctx, data, filter, verb, word, effect) : askSome(ctx, data, verb, word, effect) }, word + '…'))),
         h('button.plain.square', { 'aria-label': 'Clear selection', onclick: () => ctx.set({ selected: new Set(), allMatching: false }) }, icon('close')));
 }
 
