@@ -19,9 +19,11 @@ import { keyDialog, shell } from '../view/shell.js';
  * }} Context
  * @typedef {{
  *   title: (route: Route, data: any) => string, load: (ctx: Context, before: any) => Promise<any>, view: (data: any, ctx: Context) => any,
- *   stay?: (data: any, ctx: Context) => boolean, slow?: number
+ *   says?: (data: any, ctx: Context) => string
  * }} Page
  */
+
+const ANNOUNCE_MS = 5000;
 
 // name → [title, module, scope]. What one may not see is not in the menu.
 /** @type {Record<string, [string, string, string]>} */
@@ -74,7 +76,20 @@ export function startApp(root, onEnd) {
         const name = view.route.parts[0];
         const title = view.page ? view.page.title(view.route, view.data) : PAGES[name]?.[0] ?? '';
         document.title = `${title} · Belfry`;
+        if (view.page?.says && view.data !== null) announce(view.page.says(view.data, ctx));
         render(root, shell(frame, ctx, view.page, view.data, controls));
+    }
+
+    let announced = '', announcedAt = 0;
+    // To screen readers, when it has changed, and at most every 5 s.
+    /** @param {string} text */
+    function announce(text) {
+        if (text === announced || Date.now() - announcedAt < ANNOUNCE_MS) return;
+        const first = !announcedAt;
+        announced = text;
+        announcedAt = Date.now();
+        const place = document.getElementById('live');
+        if (place && !first) place.textContent = text;
     }
 
     /** @param {Record<string, any>} change */

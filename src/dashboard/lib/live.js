@@ -35,26 +35,26 @@ export function startLive(listener) {
         if (leader) channel?.postMessage({ kind, data });
     }
 
-    async function open() {
+    function open() {
         if (stopped || source || document.hidden) return;
-        const exists = await streamExists();
-        if (stopped || source) return;
-        if (exists === false) {
-            polling = true;
-            say('polling');
-            return;
-        }
-        if (exists === null) return lost();
-        source = new EventSource('/v1/events');
-        source.onopen = () => {
+        let opened = false;
+        const mine = source = new EventSource('/v1/events');
+        mine.onopen = () => {
             const again = state === 'lost';
+            opened = true;
             retryMs = RETRY_MIN_MS;
             say('live');
             if (again) hint('gap', null);
         };
-        source.onerror = () => lost();
+        mine.onerror = async () => {
+            close();
+            if (opened || await streamExists() !== false) return stopped ? undefined : lost();
+            polling = true;
+            say('polling');
+            return undefined;
+        };
         for (const kind of EVENTS) {
-            source.addEventListener(kind, event => hint(kind, dataOf(/** @type {MessageEvent} */ (event).data)));
+            mine.addEventListener(kind, event => hint(kind, dataOf(/** @type {MessageEvent} */ (event).data)));
         }
     }
 
@@ -137,7 +137,7 @@ function dataOf(text) {
     }
 }
 
-// EventSource does not tell a status, so it is asked for first.
+// EventSource does not tell why it failed: a server without a stream is told apart from one that is away.
 /** @returns {Promise<boolean | null>} null: cannot be reached */
 async function streamExists() {
     const stop = new AbortController();

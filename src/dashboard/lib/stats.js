@@ -1,7 +1,7 @@
 // What happened lately, as series: from /v1/stats if the server has it, else from the latest attempts.
 import { parse } from './time.js';
 
-const BUCKETS = 60, HOUR_MS = 3600000;
+const BUCKETS = 60, HOUR_MS = 3600000, LEAST_MS = 300000;
 
 /**
  * Counts are a bucket's; rates come from dividing by its length.
@@ -13,13 +13,13 @@ const BUCKETS = 60, HOUR_MS = 3600000;
 export const percentile = (sorted, p) => sorted.length ? sorted[Math.min(sorted.length - 1, Math.ceil(p * sorted.length) - 1)] : null;
 
 /**
- * The latest attempts in 60 buckets over the last hour, or over the time that they cover if there were more.
+ * The latest attempts in 60 buckets over the last hour, or over the time that they cover.
  * @param {any[]} executions newest first @param {boolean} cut whether there were more @param {number} now @returns {History}
  */
 export function historyOfExecutions(executions, cut, now) {
     const ended = executions.filter(e => e.completed_at);
     const oldest = ended.length ? parse(ended[ended.length - 1].completed_at) : now - HOUR_MS;
-    const from = cut ? Math.max(oldest, now - HOUR_MS) : now - HOUR_MS, bucketMs = Math.max(1, (now - from) / BUCKETS);
+    const from = Math.max(Math.min(oldest, cut ? now : now - LEAST_MS), now - HOUR_MS), bucketMs = Math.max(1, (now - from) / BUCKETS);
     const zeros = () => Array.from({ length: BUCKETS }, () => 0);
     /** @type {number[][]} */
     const delays = Array.from({ length: BUCKETS }, () => []);

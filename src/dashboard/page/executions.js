@@ -21,6 +21,7 @@ const filterOf = query => Object.fromEntries([...query].filter(([name, value]) =
 /** @type {import('../lib/app.js').Page} */
 export const page = {
     title: () => 'Executions',
+    says: data => data.fresh ? `${data.fresh} new` : '',
 
     async load(ctx, before) {
         const filter = filterOf(ctx.route.query), cursor = ctx.route.query.get('cursor'), shape = JSON.stringify([filter, cursor]);

@@ -17,6 +17,7 @@ const SLOW_MS = 15000, ATTEMPTS = 1000;
 /** @type {import('../lib/app.js').Page} */
 export const page = {
     title: () => 'Overview',
+    says: (data, ctx) => verdictOf({ ...data, p99: data.recent, now: ctx.now }).sentence,
 
     async load(ctx, before) {
         const slow = before && Date.now() - before.slowAt < SLOW_MS ? before : await loadSlow(ctx);
@@ -89,7 +90,7 @@ function figures(data) {
 /** @param {any} data @param {Context} ctx */
 function delays(data, ctx) {
     const { history } = data, zone = zoneOf(ctx.zone), asTable = ctx.ui.delayTable;
-    const what = data.cut && !history.exact ? `last ${number(ATTEMPTS)} attempts` : 'last hour';
+    const what = data.cut && !history.exact ? `last ${number(ATTEMPTS)} attempts` : `last ${rough(history.bucketMs * history.times.length)}`;
     return section('delay', 'Start delay', { class: 'c5', note: `${what}, what no gate held`, more: h('button.link', { onclick: () => ctx.set({ delayTable: !asTable }) }, asTable ? 'Chart' : 'Table') },
         asTable ? plainTable(['Time', 'p50', 'p99'], history.times.map((/** @type {number} */ t, /** @type {number} */ i) => [clock(t, zone), span(history.p50[i]), span(history.p99[i])]).reverse().filter((/** @type {any[]} */ r) => r[1] !== '–'))
             : delayChart({ times: history.times, limit: 5000, zone, label: 'Start delay, p50 and p99; the button shows it as a table', series: [{ name: 'p50', values: history.p50 }, { name: 'p99', values: history.p99, second: true }] }));

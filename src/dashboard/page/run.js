@@ -18,6 +18,8 @@ const OVER = new Set(['COMPLETED', 'FAILED', 'SKIPPED', 'CANCELLED', 'EXPIRED'])
 export const page = {
     title: (route, data) => data?.run?.name || data?.run?.workflow || route.parts[1].slice(0, 8),
 
+    says: data => `${data.run.name ?? 'The run'} is ${data.run.status.toLowerCase()}`,
+
     async load(ctx, before) {
         const id = ctx.route.parts[1], path = `/v1/workflows/${encodeURIComponent(id)}`, chosen = ctx.route.query.get('step'), item = ctx.route.query.get('item');
         const [run, status, steps] = await Promise.all([get(path), get(path + '/status'), allSteps(path)]);
@@ -82,8 +84,9 @@ function steps(data, ctx, critical, chosen) {
     const asList = ctx.route.query.get('as') === 'list', text = ctx.ui.find ?? '';
     const legend = h('span.legend.from-m', h('span', h('svg', { width: 20, height: 6, 'aria-hidden': 'true' }, h('path', { d: 'M0 3h20', stroke: 'currentColor', 'stroke-width': 2.5 })), 'critical path'), h('span', h('svg', { width: 20, height: 6, 'aria-hidden': 'true' }, h('path', { d: 'M0 3h20', stroke: 'currentColor', 'stroke-dasharray': '3 3' })), 'only on failure'), h('span', icon('map'), 'map, one task an item'));
     return section('steps', 'Steps', { note: legend, more: [data.steps.length > 12 ? h('input', { type: 'search', 'aria-label': 'Find a step', placeholder: 'Find a step', value: text, oninput: (/** @type {any} */ e) => ctx.set({ find: e.target.value }) }) : null,
+        asList ? null : h('span.segments', { role: 'group', 'aria-label': 'Zoom' }, [['−', 'Smaller', .8], ['+', 'Larger', 1.25]].map(([sign, name, by]) => h('button', { key: name, 'aria-label': name, onclick: () => ctx.set({ zoom: Math.min(2, Math.max(.3, (ctx.ui.zoom ?? 1) * Number(by))) }) }, sign))),
         segments('Show as', [['Graph', relink(ctx.route, { as: null }), !asList], ['List', relink(ctx.route, { as: 'list' }), asList]])] },
-    asList ? stepTable(data, ctx) : runGraph(data, { critical, chosen: chosen?.step ?? null, find: text, zone: zoneOf(ctx.zone), now: ctx.now, href: (/** @type {string} */ s) => relink(ctx.route, { step: s, item: null }), open: (/** @type {string} */ s) => go(relink(ctx.route, { step: s, item: null })) }));
+    asList ? stepTable(data, ctx) : runGraph(data, { critical, chosen: chosen?.step ?? null, find: text, zoom: ctx.ui.zoom ?? 1, zone: zoneOf(ctx.zone), now: ctx.now, href: (/** @type {string} */ s) => relink(ctx.route, { step: s, item: null }), open: (/** @type {string} */ s) => go(relink(ctx.route, { step: s, item: null })) }));
 }
 
 /** @param {any} data @param {Context} ctx */

@@ -22,6 +22,8 @@ export const DELAYS = { DOWN: 'no server was up', PAUSED: 'pause', CREATED: 'cre
 export const page = {
     title: (route, data) => data?.task?.name || route.parts[1].slice(0, 8),
 
+    says: data => `${data.task.name ?? 'The task'} is ${data.task.status.toLowerCase()}`,
+
     async load(ctx) {
         const id = ctx.route.parts[1], path = `/v1/tasks/${encodeURIComponent(id)}`;
         const task = await get(path);
@@ -151,7 +153,7 @@ function fires(data, ctx) {
     if (!data.upcoming?.length) return null;
     const zone = zoneOf(ctx.zone === 'local' ? 'task' : ctx.zone, data.task.time_zone);
     let before = offsetOf(ctx.now, zone);
-    return section('fires', `Next ${data.upcoming.length} fires`, { note: `in ${zone}`, more: h('a', { href: link(['calendar']) }, 'In the calendar') },
+    return section('fires', 'Next fires', { note: `in ${zone}`, more: h('a', { href: link(['calendar']) }, 'In the calendar') },
         h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Local'), zone === 'UTC' ? null : h('th.from-s', { scope: 'col' }, 'UTC'), h('th.from-m', { scope: 'col' }, 'In'), h('th', { scope: 'col' }, 'Why so'))),
             h('tbody', data.upcoming.map((/** @type {any} */ fire) => {
                 const ms = parse(fire.at), skipped = fire.skipped, offset = offsetOf(ms, zone), shifted = offset !== before;

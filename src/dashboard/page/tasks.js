@@ -28,6 +28,7 @@ export const filterOf = query => Object.fromEntries([...query].filter(([name, va
 /** @type {import('../lib/app.js').Page} */
 export const page = {
     title: () => 'Tasks',
+    says: data => data.fresh ? `${data.fresh} new` : '',
 
     async load(ctx, before) {
         const filter = filterOf(ctx.route.query), cursor = ctx.route.query.get('cursor');

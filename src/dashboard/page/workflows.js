@@ -15,6 +15,7 @@ const LIMIT = 50;
 /** @type {import('../lib/app.js').Page} */
 export const page = {
     title: () => 'Workflows',
+    says: data => data.fresh ? `${data.fresh} new` : '',
 
     async load(ctx, before) {
         const q = ctx.route.query, filter = { status: q.get('status'), name: q.get('name'), workflow: q.get('workflow'), cursor: q.get('cursor') }, shape = JSON.stringify(filter);

@@ -25,7 +25,7 @@ export function stagesOf(job) {
 /** @param {any} job @param {Context} ctx */
 export function jobView(job, ctx) {
     const running = job.state === 'RUNNING', stop = cancelJob(job), line = cli(stop);
-    const title = job.kind === 'redrive' ? 'Re-drive' : job.action;
+    const title = job.kind === 'redrive' ? 'Re-drive' : `Bulk ${job.action}`;
     const words = job.kind === 'redrive' ? `${number(job.rate)}/s at most · stops by itself above ${job.max_failed_percent} % failed again` : '';
     const state = { RUNNING: 'RUNNING', DONE: 'COMPLETED', STOPPED: 'FAILED', CANCELLED: 'CANCELLED' }[/** @type {string} */ (job.state)] ?? job.state;
     const word = running ? job.cancelling ? `${title} stops` : `${title} runs` : `${title} ${/** @type {Record<string, string>} */ ({ DONE: 'is done', STOPPED: 'stopped by itself', CANCELLED: 'was stopped' })[job.state] ?? job.state}`;

@@ -6,7 +6,7 @@ import { icon, stateOf } from './icons.js';
 import { edgePath, layout } from './graph.js';
 
 /**
- * @typedef {{critical: Set<string>, chosen: string | null, find: string, zone: string, now: number, href: (step: string) => string, open: (step: string) => void}} How
+ * @typedef {{critical: Set<string>, chosen: string | null, find: string, zoom: number, zone: string, now: number, href: (step: string) => string, open: (step: string) => void}} How
  */
 
 const SIZE = { width: 200, height: 44, gapX: 28, gapY: 28 }, LEFT = 76, MAP_HEIGHT = 64;
@@ -60,7 +60,7 @@ export function runGraph(data, how) {
     const starts = plan.layers.map((_, i) => Math.min(...plan.nodes.filter(n => n.layer === i).map(n => parse(/** @type {any} */ (by.get(n.id))?.started_at)).filter(ms => !Number.isNaN(ms))));
     const edges = [...plan.edges].sort((a, b) => Number(critical(a)) - Number(critical(b)));
     return h('div.graph', { tabindex: 0, role: 'region', 'aria-label': 'Steps of the run as a graph; List shows the same as a table', mounted: (/** @type {HTMLElement} */ e) => centre(e) },
-        h('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': 'Steps' },
+        h('svg', { width: width * how.zoom, height: height * how.zoom, viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': 'Steps' },
             plan.layers.map((layer, i) => Number.isFinite(starts[i]) ? h('text', { key: 't' + i, x: 0, y: layer.y + pad + 26 }, clock(starts[i], how.zone)) : null),
             edges.map(e => edgeView(e, critical(e) ? 'critical' : e.kind ?? '', at, pad, /** @type {any} */ (by.get(e.to))?.items ? 6 : 0)),
             plan.nodes.map(node => nodeView(node, by.get(node.id), how, at(node.x), node.y + pad))));
@@ -79,13 +79,30 @@ function nodeView(node, step, how, x, y) {
     const classes = [how.critical.has(node.id) ? 'critical' : '', todo ? 'todo' : '', how.chosen === node.id ? 'chosen' : '', found ? 'found' : ''].filter(Boolean).join(' ');
     const items = step.items, done = items?.by_status.COMPLETED ?? 0, failed = items?.by_status.FAILED ?? 0, inner = node.width - 42;
     return h('g.step', { key: node.id, class: classes || null, 'data-tone': todo ? 'idle' : tone, tabindex: 0, role: 'button', 'aria-label': `${node.id}, ${line(step, how.now)}`, transform: `translate(${x.toFixed(1)} ${y})`,
-        onclick: () => how.open(node.id), onkeydown: (/** @type {KeyboardEvent} */ e) => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); e.stopPropagation(); how.open(node.id); } } },
+        onclick: () => how.open(node.id), 'data-step': node.id, onkeydown: (/** @type {KeyboardEvent} */ e) => onKey(e, node, how) },
     h('title', `${node.id}\n${line(step, how.now)}`),
     items ? [h('rect', { x: 6, y: -6, width: node.width, height: node.height, rx: 4 }), h('rect', { x: 3, y: -3, width: node.width, height: node.height, rx: 4 })] : null,
     h('rect.box', { width: node.width, height: node.height, rx: 4 }), icon(iconName, { x: 10, y: 8, width: 14, height: 14 }),
     h('text.name', { x: 32, y: 19 }, fit(node.id, items ? inner - 50 : inner)), h('text', { x: 32, y: 35 }, fit(line(step, how.now), inner)),
     items ? [h('text', { x: node.width - 10, y: 19, 'text-anchor': 'end' }, `${number(done + failed)}/${number(items.total)}`), h('rect.track', { x: 32, y: 47, width: inner, height: 6 }),
-        h('rect.done', { x: 32, y: 47, width: inner * done / Math.max(1, items.total), height: 6 }), failed ? h('rect.failed', { x: 32 + inner * done / items.total, y: 47, width: Math.max(2, inner * failed / items.total), height: 6 }) : null] : null);
+        h('rect', { class: step.status === 'RUNNING' ? 'done' : 'ended', x: 32, y: 47, width: inner * done / Math.max(1, items.total), height: 6 }), failed ? h('rect.failed', { x: 32 + inner * done / items.total, y: 47, width: Math.max(2, inner * failed / items.total), height: 6 }) : null] : null);
+}
+
+// Enter opens a step; arrows go to the nearest one above, below or beside it.
+/** @param {KeyboardEvent} event @param {import('./graph.js').Placed} node @param {How} how */
+function onKey(event, node, how) {
+    const moves = /** @type {Record<string, [number, number]>} */ ({ ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] });
+    const [down, right] = moves[event.key] ?? [0, 0];
+    if (event.key === 'Enter' || event.key === ' ') {
+        how.open(node.id);
+    } else if (down || right) {
+        const near = (lastLayout?.nodes ?? []).filter(n => n.layer === node.layer + down && (down || Math.sign(n.x - node.x) === right)).sort((a, b) => Math.abs(a.x - node.x) - Math.abs(b.x - node.x))[0];
+        if (near) /** @type {HTMLElement | null} */ (document.querySelector(`[data-step="${CSS.escape(near.id)}"]`))?.focus();
+    } else {
+        return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
 }
 
 // On a narrow screen the graph opens at the critical path.

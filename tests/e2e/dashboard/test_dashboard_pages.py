@@ -152,3 +152,23 @@ def test_texts_that_look_like_markup_are_text(alive, tabs):
     tab.open(f"tasks/{made['task']['id']}")
     assert HOSTILE in tab.page.locator("h1").text_content()
     assert not [url for url in asked if not url.startswith(alive.url)]
+
+
+@pytest.mark.dashboard_all
+def test_an_event_makes_the_page_ask_again(alive, tabs):
+    tab = tabs(alive, login=False)
+    tab.page.route("**/v1/events", lambda route: route.fulfill(content_type="text/event-stream", body='retry: 1000\n\nevent: task\ndata: {"id": "x"}\n\n'))
+    tab.login().open("queues")
+    with tab.page.expect_request("**/v1/queues*", timeout=4500):  # polling would take 5 s
+        pass
+
+
+@pytest.mark.dashboard_all
+def test_paused_updates_ask_for_nothing(alive, tabs):
+    tab = tabs(alive).open("queues")
+    tab.page.keyboard.press("p")
+    tab.page.get_by_role("button", name="Paused").wait_for()
+    asked = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    tab.page.wait_for_timeout(6000)
+    assert not asked
