@@ -188,7 +188,7 @@ static void memory_stop_steps(struct store_memory *s, const struct picks *steps,
     op->ret_more = false;
     for (size_t i = 0; i < steps->n; i++) {
         struct task next = *steps->v[i];
-        if (!(stop_states(op->change, stop_finds_planned(next.links)) >> next.state & 1))
+        if (!(stop_states(op->change, stop_finds_planned(next.links, next.place)) >> next.state & 1))
             continue;
         op->ret_more = op->ret_changed == op->max;
         if (op->ret_more)

@@ -305,9 +305,9 @@ enum err signal_too_late(struct error *e)
 
 /* ---- OP_STOP ---- */
 
-bool stop_finds_planned(int links)
+bool stop_finds_planned(int links, int64_t place)
 {
-    return (links & (TASK_OPENED | TASK_AGAIN)) == TASK_OPENED;
+    return (links & (TASK_OPENED | TASK_AGAIN)) == TASK_OPENED && place_kind(place) == PLACE_KIND_STEP;
 }
 
 unsigned stop_states(enum run_change c, bool planned)
@@ -399,7 +399,7 @@ static bool stop_opens(const struct task *t, const struct op_stop *op)
 
 void stop_step(struct task *t, const struct op_stop *op)
 {
-    bool planned = stop_finds_planned(t->links), ends = op->change == RUN_CANCEL || op->change == RUN_CLOSE;
+    bool planned = stop_finds_planned(t->links, t->place), ends = op->change == RUN_CANCEL || op->change == RUN_CLOSE;
     assert(stop_states(op->change, planned) >> t->state & 1);
     t->updated_ms = op->now_ms;
     t->waits_for = (struct str){ 0 };

@@ -426,7 +426,7 @@ enum err signal_check_same(const struct signal_row *old, const struct signal_row
 enum err signal_check_room(size_t count, int64_t bytes, struct error *e) must_use; /* with the new one */
 enum err signal_too_late(struct error *e);
 
-bool stop_finds_planned(int links);                          /* OP_STOP 8 */
+bool stop_finds_planned(int links, int64_t place);           /* OP_STOP 8 */
 unsigned stop_states(enum run_change c, bool planned);       /* bit s: steps in state s are changed */
 bool run_is_late(const struct run_row *run, int64_t now_ms); /* it was not stopped yet at its deadline */
 /* OP_STOP 2, 3, 4 and 6. run: its stop and its deadline, as they were before. */

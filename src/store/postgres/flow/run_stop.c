@@ -20,7 +20,8 @@ static const struct pg_statement write_run = {
 };
 /* $1 run, $2 and $3 places, $4 states as bits, $5 those of steps that were opened, $6 at most */
 #define IN_RANGE "t.run_id = $1 AND t.place BETWEEN $2 AND $3"
-#define CHANGED  IN_RANGE " AND (CASE WHEN t.links & 1056 = 32 THEN $5 ELSE $4 END >> t.state) & 1 = 1"
+#define CHANGED                                                                                                        \
+    IN_RANGE " AND (CASE WHEN t.links & 1056 = 32 AND t.place >> 48 = 0 THEN $5 ELSE $4 END >> t.state) & 1 = 1"
 static const struct pg_statement read_slots = {
     "stop_slots",
     "SELECT key FROM (SELECT id, waits_for FROM tasks AS t WHERE " CHANGED
