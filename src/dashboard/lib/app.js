@@ -23,7 +23,7 @@ import { keyDialog, shell } from '../view/shell.js';
  * }} Page
  */
 
-const ANNOUNCE_MS = 5000;
+const ANNOUNCE_MS = 5000, COUNTS_MS = 10000;
 
 // name → [title, module, scope]. What one may not see is not in the menu.
 /** @type {Record<string, [string, string, string]>} */
@@ -169,7 +169,14 @@ export function startApp(root, onEnd) {
     }
 
     const live = startLive({
-        onHint: () => { loading.soon(); frameLoading.soon(); },
+        onHint: (kind, data) => {
+            if (kind !== 'counts') {
+                loading.soon();
+                frameLoading.soon();
+            } else if (countsMoved(frame, data) && Date.now() - view.loadedAt > COUNTS_MS) {
+                loading.soon(); // an event may be lost; that something happened is told each second
+            }
+        },
         onState: (state, retryAt) => { frame.live = state; frame.retryAt = retryAt; draw(); },
     });
 
@@ -259,6 +266,13 @@ export function searchLink(text) {
     if (/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(word)) return link(['tasks', word]);
     if (/^[0-9a-f]{6,8}(-[0-9a-f-]*)?$/i.test(word)) return link(['tasks'], { id: word });
     return link(['tasks'], { name: word && !word.endsWith('*') ? word + '*' : word });
+}
+
+/** @param {any} frame @param {any} counts */
+function countsMoved(frame, counts) {
+    const sum = counts ? counts.created + counts.started + counts.completed + counts.failed + counts.retried : 0, moved = frame.lastSum !== undefined && frame.lastSum !== sum;
+    if (moved || frame.lastSum === undefined) frame.lastSum = sum;
+    return moved;
 }
 
 // Numbers of the menu and the foot.

@@ -3,7 +3,7 @@
 // every 5 s. A hidden tab closes the stream after 30 s.
 
 const HINT_EVERY_MS = 2000, POLL_MS = 5000, HIDDEN_MS = 30000, RETRY_MIN_MS = 1000, RETRY_MAX_MS = 30000;
-const EVENTS = ['counts', 'task', 'job', 'node', 'incident', 'gap'];
+const EVENTS = ['counts', 'task', 'job', 'node', 'incident', 'gap', 'end'];
 
 /** @typedef {'starting' | 'live' | 'polling' | 'lost' | 'paused'} LiveState */
 /** @typedef {{onHint: (kind: string, data: any) => void, onState: (state: LiveState, retryAt: number) => void}} Listener */

@@ -44,7 +44,7 @@ export const page = {
 /** @param {Context} ctx */
 async function loadSlow(ctx) {
     const now = Date.now(), from = new Date(now - 3600000).toISOString();
-    const [stats, attempts, runs] = await Promise.all([ctx.can('status:read') ? maybe('/v1/stats', { from, step: 60 }).catch(() => null) : null,
+    const [stats, attempts, runs] = await Promise.all([ctx.can('status:read') ? maybe('/v1/stats', { from: from.slice(0, 17) + '00Z', step: '1m' }) : null,
         maybe('/v1/executions', { from, limit: ATTEMPTS }), ctx.can('workflows:read') ? maybe('/v1/workflows', { status: 'RUNNING', limit: 10 }) : null]);
     const executions = attempts?.executions ?? [], cut = !!attempts?.pagination?.next_cursor;
     const history = historyOfStats(stats) ?? historyOfExecutions(executions, cut, now);
@@ -80,10 +80,10 @@ function figures(data) {
     const { status } = data, nodes = status.nodes ?? [], running = nodes.reduce((/** @type {number} */ n, /** @type {any} */ node) => n + (node.running ?? 0), 0);
     return h('section', { key: 'figures', 'aria-label': `Rates ${over}` }, h('div.figures',
         hist.created ? rates('Created', hist.created, link(['tasks'])) : null,
-        rates('Started', hist.started, link(['executions'])), rates('Completed', hist.completed, link(['executions'], { status: 'COMPLETED' })),
+        rates(hist.exact ? 'Attempts' : 'Started', hist.started, link(['executions'])), rates('Completed', hist.completed, link(['executions'], { status: 'COMPLETED' })),
         rates('Failed attempts', hist.failed, link(['executions'], { status: 'FAILED,LOST' }), { bad: true }), rates('Retries', hist.retried, link(['executions'])),
         hist.created ? null : h('a.figure', { href: link(['tasks'], { status: 'RUNNING' }), key: 'running' }, h('span.label', h('span', 'Running'), h('span', 'now')), h('span.value', number(running || status.tasks.RUNNING)), h('span.label', `${number(status.tasks.SCHEDULED)} scheduled`)),
-        h('a.figure', { href: link(['dlq']), key: 'dlq' }, h('span.label', h('span', 'Dead letters'), h('span', 'in all')), h('span.value', { class: status.tasks.FAILED ? '' : '' }, number(status.tasks.FAILED)),
+        hist.dead ? rates('Dead letters', hist.dead, link(['dlq']), { bad: true }) : h('a.figure', { href: link(['dlq']), key: 'dlq' }, h('span.label', h('span', 'Dead letters'), h('span', 'in all')), h('span.value', number(status.tasks.FAILED)),
             h('span.label', count(data.groups.length, 'cause')))));
 }
 
