@@ -36,7 +36,7 @@ export const PAGES = {
     dlq: ['Dead letters', '../page/dlq.js', 'dlq:read'],
     queues: ['Queues', '../page/queues.js', 'queues:read'],
     nodes: ['Nodes', '../page/nodes.js', 'status:read'],
-    alerts: ['Alerts', '../page/alerts.js', 'notifications:read'],
+    alerts: ['Alerts', '../page/alerts.js', 'status:read'],
     admin: ['Admin', '../page/admin.js', 'admin'],
 };
 // A page of one thing: tasks/ID.
@@ -105,6 +105,7 @@ export function startApp(root, onEnd) {
             const data = await page.load(context(), view.data);
             if (visit !== view.visit) return;
             Object.assign(view, { data, error: null, loadedAt: Date.now(), settled: true });
+            frame.moved = false;
         } catch (error) {
             if (visit !== view.visit || stopped) return;
             if (error instanceof Problem && error.status === 401) return;
@@ -268,11 +269,13 @@ export function searchLink(text) {
     return link(['tasks'], { name: word && !word.endsWith('*') ? word + '*' : word });
 }
 
+// Whether something happened since the page was loaded last, by the totals that come each second.
 /** @param {any} frame @param {any} counts */
 function countsMoved(frame, counts) {
-    const sum = counts ? counts.created + counts.started + counts.completed + counts.failed + counts.retried : 0, moved = frame.lastSum !== undefined && frame.lastSum !== sum;
-    if (moved || frame.lastSum === undefined) frame.lastSum = sum;
-    return moved;
+    const sum = counts ? counts.created + counts.started + counts.completed + counts.failed + counts.retried : 0;
+    if (frame.lastSum !== undefined && frame.lastSum !== sum) frame.moved = true;
+    frame.lastSum = sum;
+    return frame.moved;
 }
 
 // Numbers of the menu and the foot.
@@ -281,14 +284,17 @@ async function frameCounts(frame) {
     if (!can('status:read')) return null;
     try {
         const status = await request('/v1/scheduler/status');
-        const [breakers, incidents] = await Promise.all([
-            can('queues:read') ? request('/v1/breakers?limit=100').catch(() => null) : null,
-            request('/v1/incidents?limit=100').catch(() => null)]);
-        frame.hasAlerts = incidents !== null;
+        // What this server does not have is not asked for again.
+        const absent = frame.absent ??= new Set();
+        /** @param {string} path */
+        const known = path => absent.has(path) ? null : request(path).catch(error => { if ([403, 404].includes(error.status)) absent.add(path); return null; });
+        const [breakers, alerts, incidents] = await Promise.all([can('queues:read') ? known('/v1/breakers?limit=100') : null, known('/v1/alerts'), known('/v1/incidents?limit=100')]);
+        frame.hasAlerts = alerts !== null || incidents !== null;
+        const firing = (alerts?.alerts ?? []).filter((/** @type {any} */ a) => a.state === 'firing' && a.severity !== 'none');
         frame.version = status.version;
         frame.nodes = status.nodes?.length ?? 0;
         return { dlq: status.tasks?.FAILED ?? 0, nodes: frame.nodes, breakers: breakers?.breakers?.length ?? 0,
-            alerts: incidents?.incidents?.filter((/** @type {any} */ i) => i.state !== 'CLOSED').length ?? 0 };
+            alerts: firing.length + (incidents?.incidents ?? []).filter((/** @type {any} */ i) => !i.closed_at).length };
     } catch {
         return null;
     }

@@ -1,10 +1,11 @@
-// Alerts: who was told what? Open incidents by impact, and the messages that were sent. Hidden while the server has no incidents.
+// Alerts: who was told what? Open incidents by impact, the rules with their present values, and the messages that were sent. A part that the
+// server does not have is left out.
 import { h } from '../lib/dom.js';
-import { get, maybe } from '../lib/api.js';
+import { maybe } from '../lib/api.js';
 import { link } from '../lib/router.js';
-import { count, number } from '../lib/time.js';
+import { count, number, rough } from '../lib/time.js';
 import { badge } from '../view/icons.js';
-import { ago, empty, section, segments, userText } from '../view/parts.js';
+import { ago, copyButton, empty, section, segments, userText } from '../view/parts.js';
 import { table } from '../view/table.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
@@ -14,19 +15,38 @@ export const page = {
     title: () => 'Alerts',
 
     async load() {
-        const [incidents, alerts, sent] = await Promise.all([get('/v1/incidents', { limit: 100 }), maybe('/v1/alerts'), maybe('/v1/notifications', { limit: 50 })]);
-        return { incidents: incidents.incidents ?? [], alerts: alerts?.alerts ?? [], sent: sent?.notifications ?? [] };
+        const [incidents, alerts, sent] = await Promise.all([maybe('/v1/incidents', { limit: 100 }), maybe('/v1/alerts'), maybe('/v1/notifications', { limit: 50 })]);
+        return { incidents: incidents?.incidents ?? null, alerts: alerts?.alerts ?? [], sent: sent?.notifications ?? [] };
     },
 
     view(data, ctx) {
-        const all = ctx.route.query.get('show') === 'all', open = data.incidents.filter((/** @type {any} */ i) => !i.closed_at), shown = all ? data.incidents : open, firing = data.alerts.filter((/** @type {any} */ a) => a.state === 'firing');
-        return [h('header', { key: 'head' }, h('div.head', h('h1', { tabindex: -1 }, 'Alerts'), h('span.grow'), segments('Show', [['Open', link(['alerts']), !all], ['All', link(['alerts'], { show: 'all' }), all]])),
-            h('p.second', h('b', open.length ? `${count(open.length, 'incident')} ${open.length === 1 ? 'is' : 'are'} open. ` : 'No incident is open. '), firing.length ? `${count(firing.length, 'rule')} fire.` : '')),
-        section('incidents', 'Incidents', {}, shown.length ? incidents(shown, ctx) : empty('Nothing to tell.', 'A setting says who is told of what.', 'belfry notify add --help')),
-        firing.length ? section('rules', 'Rules that fire', {}, table({ ...ctx, ui: {} }, { rows: firing, key: (/** @type {any} */ a) => a.name, label: 'Rules', columns: [{ title: 'Rule', class: 'anywhere', cell: (/** @type {any} */ a) => h('b', userText(a.name)) }, { title: 'Severity', cell: (/** @type {any} */ a) => userText(a.severity) }, { title: 'Value', class: 'num', cell: (/** @type {any} */ a) => `${a.value ?? '–'}` }, { title: 'Limit', class: 'num from-s', cell: (/** @type {any} */ a) => `${a.threshold ?? '–'}` }, { title: 'Since', class: 'num from-s second', cell: (/** @type {any} */ a) => ago(a.since, ctx) }] })) : null,
-        data.sent.length ? section('sent', 'Sent', {}, table({ ...ctx, ui: {} }, { rows: data.sent, key: (/** @type {any} */ n) => n.id, label: 'Sent', columns: [{ title: 'State', cell: (/** @type {any} */ n) => badge(n.status ?? 'COMPLETED') }, { title: 'To', class: 'anywhere', cell: (/** @type {any} */ n) => userText(n.setting ?? n.delivery_type) }, { title: 'What', class: 'anywhere', cell: (/** @type {any} */ n) => userText(n.type ?? n.kind) }, { title: 'When', class: 'num second', cell: (/** @type {any} */ n) => ago(n.sent_at ?? n.created_at, ctx) }] })) : null];
+        const all = ctx.route.query.get('show') === 'all', known = data.incidents ?? [], open = known.filter((/** @type {any} */ i) => !i.closed_at), shown = all ? known : open;
+        const firing = data.alerts.filter((/** @type {any} */ a) => a.state === 'firing' && a.severity !== 'none'), pending = data.alerts.filter((/** @type {any} */ a) => a.state === 'pending');
+        return [h('header', { key: 'head' }, h('div.head', h('h1', { tabindex: -1 }, 'Alerts'), h('span.grow'), data.incidents ? segments('Show', [['Open', link(['alerts']), !all], ['All', link(['alerts'], { show: 'all' }), all]]) : copyButton('belfry alerts', 'CLI')),
+            h('p.second', h('b', firing.length ? `${count(firing.length, 'rule')} ${firing.length === 1 ? 'fires' : 'fire'}: ${firing.map((/** @type {any} */ a) => a.name).join(', ')}. ` : 'No rule fires. '), pending.length ? `${count(pending.length, 'rule')} ${pending.length === 1 ? 'is' : 'are'} about to. ` : '', data.incidents ? open.length ? `${count(open.length, 'incident')} ${open.length === 1 ? 'is' : 'are'} open.` : 'No incident is open.' : '')),
+        data.incidents ? section('incidents', 'Incidents', {}, shown.length ? incidents(shown, ctx) : empty('Nothing to tell.', 'A setting says who is told of what.', 'belfry notify add --help')) : null,
+        data.alerts.length ? section('rules', 'Rules', { note: 'judged at the end of each minute; the runbook has a section for each' }, rules(data.alerts, ctx)) : null,
+        data.sent.length ? section('sent', 'Sent', {}, sent(data.sent, ctx)) : null];
     },
 };
+
+/** @type {Record<string, number>} */
+const ORDER = { firing: 0, pending: 1, inactive: 2 };
+
+/** @param {any} a */
+const ruleState = a => a.severity === 'none' ? badge('open', { word: 'Watches' }) : a.state === 'firing' ? badge('FAILED', { word: 'Fires' }) : a.state === 'pending' ? badge('LATE', { word: 'Pending' }) : badge('COMPLETED', { word: 'Quiet' });
+
+/** @param {number} value @param {string | undefined} unit */
+const figure = (value, unit) => `${Number.isInteger(value) ? number(value) : value.toPrecision(3)}${unit ? ' ' + unit : ''}`;
+
+/** @param {any[]} alerts @param {Context} ctx */
+const rules = (alerts, ctx) => table({ ...ctx, ui: {} }, { rows: [...alerts].sort((a, b) => ORDER[a.state] - ORDER[b.state]), key: a => a.name, label: 'Rules', columns: [
+    { title: 'State', class: 'w-state from-s', cell: a => ruleState(a) }, { title: 'Rule', class: 'anywhere', cell: a => [h('b', userText(a.name)), h('span.sub', userText(a.summary)), h('span.sub.only-s', ruleState(a))] }, { title: 'Severity', class: 'from-m second', cell: a => a.severity },
+    { title: 'Value', class: 'num', cell: a => figure(a.value, a.unit) }, { title: 'Limit', class: 'num from-s', cell: a => a.threshold === undefined ? h('span.label', '–') : figure(a.threshold, a.unit) }, { title: 'For', class: 'num from-m second', cell: a => rough(a.for_seconds * 1000) },
+    { title: 'Since', class: 'num from-m second', cell: a => a.since ? ago(a.since, ctx) : '–' }, { title: 'Runbook', class: 'from-m second anywhere', cell: a => userText(a.runbook) }] });
+
+/** @param {any[]} list @param {Context} ctx */
+const sent = (list, ctx) => table({ ...ctx, ui: {} }, { rows: list, key: n => n.id, label: 'Sent', columns: [{ title: 'State', cell: n => badge(n.status ?? 'COMPLETED') }, { title: 'To', class: 'anywhere', cell: n => userText(n.setting ?? n.delivery_type) }, { title: 'What', class: 'anywhere', cell: n => userText(n.type ?? n.kind) }, { title: 'When', class: 'num second', cell: n => ago(n.sent_at ?? n.created_at, ctx) }] });
 
 /** @param {any[]} list @param {Context} ctx */
 const incidents = (list, ctx) => table(ctx, { rows: list, key: i => i.id, label: 'Incidents', columns: [

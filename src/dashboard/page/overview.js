@@ -24,7 +24,7 @@ export const page = {
         const [status, breakers, queues, groups, blocked, upcoming] = await Promise.all([
             get('/v1/scheduler/status'), ctx.can('queues:read') ? maybe('/v1/breakers', { limit: 100 }) : null, ctx.can('queues:read') ? maybe('/v1/queues', { limit: 200 }) : null,
             ctx.can('dlq:read') ? maybe('/v1/dlq', { group_by: 'cause' }) : null, maybe('/v1/tasks', { status: 'BLOCKED', limit: 50, view: 'brief' }), maybe('/v1/upcoming', { limit: 200 })]);
-        return { slowAt: slow.slowAt, history: slow.history, causes: slow.causes, approvals: slow.approvals, cut: slow.cut, recent: slow.recent, status,
+        return { slowAt: slow.slowAt, alerts: slow.alerts, history: slow.history, causes: slow.causes, approvals: slow.approvals, cut: slow.cut, recent: slow.recent, status,
             breakers: breakers?.breakers ?? [], queues: queues?.queues ?? [], groups: groups?.groups ?? [], blocked: blocked?.tasks ?? [], upcoming: upcoming?.upcoming ?? [] };
     },
 
@@ -44,7 +44,7 @@ export const page = {
 /** @param {Context} ctx */
 async function loadSlow(ctx) {
     const now = Date.now(), from = new Date(now - 3600000).toISOString();
-    const [stats, attempts, runs] = await Promise.all([ctx.can('status:read') ? maybe('/v1/stats', { from: from.slice(0, 17) + '00Z', step: '1m' }) : null,
+    const [stats, alerts, attempts, runs] = await Promise.all([ctx.can('status:read') ? maybe('/v1/stats', { from: from.slice(0, 17) + '00Z', step: '1m' }) : null, ctx.can('status:read') ? maybe('/v1/alerts') : null,
         maybe('/v1/executions', { from, limit: ATTEMPTS }), ctx.can('workflows:read') ? maybe('/v1/workflows', { status: 'RUNNING', limit: 10 }) : null]);
     const executions = attempts?.executions ?? [], cut = !!attempts?.pagination?.next_cursor;
     const history = historyOfStats(stats) ?? historyOfExecutions(executions, cut, now);
@@ -54,7 +54,7 @@ async function loadSlow(ctx) {
     }));
     const lately = executions.filter((/** @type {any} */ e) => e.attempt_number === 1 && e.delay_ms !== null && (!e.delay_cause || ['BACKLOG', 'ROOM', 'DOWN'].includes(e.delay_cause))
         && now - parse(e.completed_at) < 300000).map((/** @type {any} */ e) => e.delay_ms).sort((/** @type {number} */ a, /** @type {number} */ b) => a - b);
-    return { slowAt: now, history, causes: causesOf(executions).slice(0, 6), approvals: waiting.flat(), cut, recent: percentile(lately, .99) };
+    return { slowAt: now, alerts: alerts?.alerts ?? [], history, causes: causesOf(executions).slice(0, 6), approvals: waiting.flat(), cut, recent: percentile(lately, .99) };
 }
 
 /** @param {import('../view/verdict.js').Need[]} list @param {Context} ctx */

@@ -4,7 +4,7 @@ import { count, number, parse, span } from '../lib/time.js';
 const LATE_MS = 5000, STUCK_MS = 60000, RECENT_MS = 3600000;
 
 /**
- * @typedef {{status: any, breakers: any[], queues: any[], groups: any[], blocked: any[], approvals: any[], p99: number | null, now: number}} Known
+ * @typedef {{status: any, breakers: any[], queues: any[], groups: any[], blocked: any[], approvals: any[], alerts?: any[], p99: number | null, now: number}} Known
  * @typedef {{kind: string, word: string, name: string, says: string, detail: string, since: string | null, href: string[], query?: Record<string, string>, open: string, weight: number}} Need
  * @typedef {{tone: 'ok' | 'hold' | 'fail', icon: string, sentence: string, reason: string, needs: Need[]}} Verdict
  */
@@ -15,6 +15,9 @@ export function needsOf(k) {
     const needs = [];
     for (const node of (k.status.nodes ?? []).filter((/** @type {any} */ n) => !n.alive)) {
         needs.push({ kind: 'FAILED', word: 'Node down', name: node.name, says: 'sends no heartbeat.', detail: 'Others have taken its partitions.', since: node.died_at ?? null, href: ['nodes'], open: 'Node', weight: 1e9 });
+    }
+    for (const a of (k.alerts ?? []).filter(a => a.state === 'firing' && a.severity !== 'none')) {
+        needs.push({ kind: 'LATE', word: 'Alert', name: a.name, says: a.summary.replace(/[^.]$/, '$&.'), detail: '', since: a.since ?? null, href: ['alerts'], open: 'Rule', weight: a.severity === 'critical' ? 1e8 : a.severity === 'high' ? 2e5 : 50 });
     }
     const held = new Map((k.status.node?.breakers ?? []).map((/** @type {any} */ b) => [b.host, b.held]));
     for (const b of k.breakers) {
