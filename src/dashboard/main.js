@@ -38,7 +38,8 @@ function showLogin(notice) {
             notice ? h('p.second', notice) : null,
             h('form', { onsubmit: submit },
                 h('div.field', h('label', { for: 'key' }, 'API key'),
-                    h('input', { id: 'key', type: 'password', autocomplete: 'off', autofocus: true, placeholder: 'bf_…', 'aria-invalid': state.error ? 'true' : null,
+                    h('input', { id: 'key', type: 'password', autocomplete: 'off', autofocus: true, placeholder: 'bf_…',
+                        'aria-invalid': state.error ? 'true' : null,
                         'aria-describedby': state.error ? 'key-error' : 'key-hint', mounted: (/** @type {HTMLElement} */ e) => e.focus() }),
                     state.error ? h('span.error', { id: 'key-error', role: 'alert' }, icon('failed'), state.error)
                         : h('span.label', { id: 'key-hint' }, 'The session ends after 12 hours. The key is not kept in the browser.')),
@@ -80,7 +81,8 @@ async function begin() {
         enter();
     } catch (error) {
         const refused = error instanceof Problem && error.status !== 401 && error.status !== 403;
-        showLogin(code ? 'The link was used already, or is older than 60 seconds.' : refused ? /** @type {Error} */ (error).message : undefined);
+        showLogin(code ? 'The link was used already, or is older than 60 seconds.' : refused ? /** @type {Error} */ (error).message
+            : undefined);
     }
 }
 begin();

@@ -53,14 +53,16 @@ function moduleOf(route) {
 /** @param {HTMLElement} root @param {() => void} onEnd */
 export function startApp(root, onEnd) {
     /** @type {any} */
-    const frame = { counts: {}, menu: false, live: 'starting', retryAt: 0, paused: false, zone: localStorage.getItem('belfry.zone') ?? 'local',
+    const frame = { counts: {}, menu: false, live: 'starting', retryAt: 0, paused: false,
+        zone: localStorage.getItem('belfry.zone') ?? 'local',
         hasAlerts: false };
     /** @type {{route: Route, page: Page | null, data: any, error: Error | null, ui: any, loadedAt: number, visit: number, settled: boolean}} */
     let view = { route: parseRoute(location.hash), page: null, data: null, error: null, ui: {}, loadedAt: 0, visit: 0, settled: false };
     let stopped = false, wanted = 0;
 
     /** @returns {Context} */
-    const context = () => ({ route: view.route, now: Date.now(), zone: frame.zone, ui: view.ui, loadedAt: view.loadedAt, error: view.error, settled: view.settled,
+    const context = () => ({ route: view.route, now: Date.now(), zone: frame.zone, ui: view.ui, loadedAt: view.loadedAt, error: view.error,
+        settled: view.settled,
         live: frame.live, can, ask, toast, set, act, reload: () => loading.now() });
 
     function draw() {
@@ -157,7 +159,8 @@ export function startApp(root, onEnd) {
         };
         if (action.label.endsWith('…')) {
             const word = action.label.slice(0, -1);
-            ask({ title: `${word}${subject?.name ? ' ' + subject.name : ''}?`, danger: action.danger, confirm: word, keep: 'Keep it', action: () => action,
+            ask({ title: `${word}${subject?.name ? ' ' + subject.name : ''}?`, danger: action.danger, confirm: word, keep: 'Keep it',
+                action: () => action,
                 body: CONSEQUENCES[word] ?? '', submit: perform });
             return null;
         }
@@ -214,7 +217,8 @@ export function startApp(root, onEnd) {
             return !!a;
         },
         actions: () => {
-            const first = ['[data-actions]', '.actions', '.head'].map(place => document.querySelector(`#main ${place} button`)).find(Boolean);
+            const first = ['[data-actions]', '.actions',
+                '.head'].map(place => document.querySelector(`#main ${place} button`)).find(Boolean);
             /** @type {HTMLElement | undefined} */ (first)?.focus();
         },
         pause: controls.togglePause,
@@ -287,8 +291,10 @@ async function frameCounts(frame) {
         // What this server does not have is not asked for again.
         const absent = frame.absent ??= new Set();
         /** @param {string} path */
-        const known = path => absent.has(path) ? null : request(path).catch(error => { if ([403, 404].includes(error.status)) absent.add(path); return null; });
-        const [breakers, alerts, incidents] = await Promise.all([can('queues:read') ? known('/v1/breakers?limit=100') : null, known('/v1/alerts'), known('/v1/incidents?limit=100')]);
+        const known = path => absent.has(path) ? null : request(path).catch(error => { if ([403,
+            404].includes(error.status)) absent.add(path); return null; });
+        const [breakers, alerts, incidents] = await Promise.all([can('queues:read') ? known('/v1/breakers?limit=100') : null,
+            known('/v1/alerts'), known('/v1/incidents?limit=100')]);
         frame.hasAlerts = alerts !== null || incidents !== null;
         const firing = (alerts?.alerts ?? []).filter((/** @type {any} */ a) => a.state === 'firing' && a.severity !== 'none');
         frame.version = status.version;

@@ -23,8 +23,10 @@ export function historyOfExecutions(executions, cut, now) {
     const zeros = () => Array.from({ length: BUCKETS }, () => 0);
     /** @type {number[][]} */
     const delays = Array.from({ length: BUCKETS }, () => []);
-    const history = { times: Array.from({ length: BUCKETS }, (_, i) => from + i * bucketMs), bucketMs, created: null, started: zeros(), completed: zeros(), failed: zeros(),
-        retried: zeros(), dead: null, p50: /** @type {(number | null)[]} */ ([]), p99: /** @type {(number | null)[]} */ ([]), exact: false };
+    const history = { times: Array.from({ length: BUCKETS }, (_, i) => from + i * bucketMs), bucketMs, created: null, started: zeros(),
+        completed: zeros(), failed: zeros(),
+        retried: zeros(), dead: null, p50: /** @type {(number | null)[]} */ ([]), p99: /** @type {(number | null)[]} */ ([]),
+            exact: false };
     for (const e of ended) {
         const i = Math.min(BUCKETS - 1, Math.floor((parse(e.completed_at) - from) / bucketMs));
         if (i < 0) continue;
@@ -54,8 +56,10 @@ export function historyOfStats(stats) {
     const series = value => points.map(value);
     /** @param {'p50' | 'p99'} name */
     const delays = name => points.map(p => p.delay_seconds.count ? p.delay_seconds[name] * 1000 : null);
-    return { times: points.map(p => parse(p.at)), bucketMs: stats.step_seconds * 1000, created: series(p => p.created), started: series(p => p.executed), completed: series(p => p.completed),
-        failed: series(p => p.failed + p.retried), retried: series(p => p.retried), dead: series(p => p.failed), p50: delays('p50'), p99: delays('p99'), exact: true };
+    return { times: points.map(p => parse(p.at)), bucketMs: stats.step_seconds * 1000, created: series(p => p.created),
+        started: series(p => p.executed), completed: series(p => p.completed),
+        failed: series(p => p.failed + p.retried), retried: series(p => p.retried), dead: series(p => p.failed), p50: delays('p50'),
+            p99: delays('p99'), exact: true };
 }
 
 // Attempts that failed, by what they said, the most frequent first.

@@ -67,7 +67,8 @@ const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', '
 /** @param {number} ms @param {string} zone @param {boolean} [withMs] */
 export function clock(ms, zone, withMs = false) {
     const f = fieldsOf(ms, zone);
-    return `${two(f.hour)}:${two(f.minute)}:${two(f.second)}` + (withMs ? '.' + String(((ms % 1000) + 1000) % 1000 | 0).padStart(3, '0') : '');
+    return `${two(f.hour)}:${two(f.minute)}:${two(f.second)}` + (withMs ? '.' + String(((ms % 1000) + 1000) % 1000 | 0).padStart(3, '0')
+        : '');
 }
 
 // Thu 22 Oct
