@@ -2,7 +2,7 @@
 // Events are hints: whoever hears one asks the server again, at most every 2 s. If the server has no stream, the leaderless way: ask
 // every 5 s. A hidden tab closes the stream after 30 s.
 
-const HINT_EVERY_MS = 2000, POLL_MS = 5000, HIDDEN_MS = 30000, RETRY_MIN_MS = 1000, RETRY_MAX_MS = 30000;
+const HINT_EVERY_MS = 2000, POLL_MS = 5000, HIDDEN_MS = 30000, RETRY_MIN_MS = 1000, RETRY_MAX_MS = 30000, FLUSH_MS = 100;
 const EVENTS = ['counts', 'task', 'job', 'node', 'incident', 'gap', 'end'];
 
 /** @typedef {'starting' | 'live' | 'polling' | 'lost' | 'paused'} LiveState */
@@ -29,10 +29,21 @@ export function startLive(listener) {
         if (leader) channel?.postMessage({ state: next, retryAt });
     }
 
+    /** @type {Map<string, any>} */
+    const heard = new Map();
+    // However many events come, each kind is passed on once a tenth of a second, with the latest data.
     /** @param {string} kind @param {any} data */
     function hint(kind, data) {
-        if (!paused) listener.onHint(kind, data);
-        if (leader) channel?.postMessage({ kind, data });
+        if (!heard.size) setTimeout(flush, FLUSH_MS);
+        heard.set(kind, data);
+    }
+
+    function flush() {
+        for (const [kind, data] of heard) {
+            if (!paused && !stopped) listener.onHint(kind, data);
+            if (leader && !stopped) channel?.postMessage({ kind, data });
+        }
+        heard.clear();
     }
 
     function open() {
@@ -54,7 +65,7 @@ export function startLive(listener) {
             return undefined;
         };
         for (const kind of EVENTS) {
-            mine.addEventListener(kind, event => hint(kind, dataOf(/** @type {MessageEvent} */ (event).data)));
+            mine.addEventListener(kind, event => hint(kind, kind === 'counts' ? dataOf(/** @type {MessageEvent} */ (event).data) : null));
         }
     }
 

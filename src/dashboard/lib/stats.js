@@ -50,8 +50,10 @@ const HELD = new Set(['PAUSED', 'CREATED', 'SPREAD', 'SLOT', 'LIMIT', 'BREAKER',
 // From the figures of minutes. None, if nothing was counted yet: the first minute is not over.
 /** @param {any} stats the answer of /v1/stats @returns {History | null} */
 export function historyOfStats(stats) {
-    const points = stats?.points;
-    if (!Array.isArray(points) || points.length < 2 || !points.some(p => p.executed || p.created)) return null;
+    const all = stats?.points, first = Array.isArray(all) ? all.findIndex(p => p.executed || p.created) : -1;
+    if (first < 0 || all.length < 2) return null;
+    /** @type {any[]} */
+    const points = all.slice(Math.max(0, Math.min(first, all.length - 6))); // a young system has no hour to show
     /** @param {(p: any) => number} value */
     const series = value => points.map(value);
     /** @param {'p50' | 'p99'} name */

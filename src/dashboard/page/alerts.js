@@ -53,7 +53,10 @@ const ruleState = a => a.severity === 'none' ? badge('open', { word: 'Watches' }
     { word: 'Fires' }) : a.state === 'pending' ? badge('LATE', { word: 'Pending' }) : badge('COMPLETED', { word: 'Quiet' });
 
 /** @param {number} value @param {string | undefined} unit */
-const figure = (value, unit) => `${Number.isInteger(value) ? number(value) : value.toPrecision(3)}${unit ? ' ' + unit : ''}`;
+function figure(value, unit) {
+    const shown = unit === 'ratio' ? value * 100 : value, text = Number.isInteger(shown) ? number(shown) : String(Number(shown.toPrecision(3)));
+    return `${text}${unit === 'ratio' ? ' %' : unit ? ' ' + unit : ''}`;
+}
 
 /** @param {any[]} alerts @param {Context} ctx */
 const rules = (alerts, ctx) => table({ ...ctx, ui: {} }, { rows: [...alerts].sort((a, b) => ORDER[a.state] - ORDER[b.state]),
@@ -63,7 +66,7 @@ const rules = (alerts, ctx) => table({ ...ctx, ui: {} }, { rows: [...alerts].sor
         { title: 'Severity', class: 'from-m second', cell: a => a.severity },
     { title: 'Value', class: 'num', cell: a => figure(a.value, a.unit) }, { title: 'Limit', class: 'num from-s',
         cell: a => a.threshold === undefined ? h('span.label', '–') : figure(a.threshold, a.unit) }, { title: 'For',
-        class: 'num from-m second', cell: a => rough(a.for_seconds * 1000) },
+        class: 'num from-m second', cell: a => a.for_seconds ? rough(a.for_seconds * 1000) : h('span.label', 'at once') },
     { title: 'Since', class: 'num from-m second', cell: a => a.since ? ago(a.since, ctx) : '–' }, { title: 'Runbook',
         class: 'from-m second anywhere', cell: a => userText(a.runbook) }] });
 

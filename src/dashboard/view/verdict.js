@@ -18,7 +18,7 @@ export function needsOf(k) {
             detail: 'Others have taken its partitions.', since: node.died_at ?? null, href: ['nodes'], open: 'Node', weight: 1e9 });
     }
     for (const a of (k.alerts ?? []).filter(a => a.state === 'firing' && a.severity !== 'none')) {
-        needs.push({ kind: 'LATE', word: 'Alert', name: a.name, says: a.summary.replace(/[^.]$/, '$&.'), detail: '',
+        needs.push({ kind: 'LATE', word: 'Alert', name: a.name, says: `fires: ${a.summary.charAt(0).toLowerCase()}${a.summary.slice(1)}.`, detail: '',
             since: a.since ?? null, href: ['alerts'], open: 'Rule', weight: a.severity === 'critical' ? 1e8 : a.severity === 'high' ? 2e5
             : 50 });
     }
@@ -76,6 +76,8 @@ export function verdictOf(k) {
     if (k.status.node?.recovering) return say('hold', 'late', 'Starting: tasks of an earlier run are being recovered.');
     if (open.length) return say('fail', 'breaker', open.length === 1 ? `Working, but one host is down: ${open[0].host ?? open[0].tenant}.`
         : `Working, but ${open.length} hosts are down, among them ${open[0].host ?? open[0].tenant}.`);
+    const critical = (k.alerts ?? []).filter(a => a.state === 'firing' && a.severity === 'critical');
+    if (critical.length) return say('fail', 'late', `Working, but an alert fires: ${critical[0].name}.`);
     if (k.p99 !== null && k.p99 > LATE_MS) return say('hold', 'late',
         `Late: one task of a hundred starts more than ${span(k.p99)} after it is due.`);
     if (recent.length) {

@@ -7,6 +7,7 @@ A change of a file is seen at the next reload. `Proxy` is what the tests use.
 """
 
 import argparse
+import contextlib
 import http.client
 import http.server
 import json
@@ -128,9 +129,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
-        while chunk := response.read1(65536):
-            self.wfile.write(chunk)
-            self.wfile.flush()
+        with contextlib.suppress(OSError):  # the reader has gone
+            while chunk := response.read1(65536):
+                self.wfile.write(chunk)
+                self.wfile.flush()
 
 
 class Proxy:
