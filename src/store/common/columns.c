@@ -51,6 +51,12 @@ static const struct column workflow_columns[] = { WORKFLOW_COLUMNS(ROW) };
 #undef ROW_TYPE
 #define ROW_TYPE struct audit
 static const struct column audit_columns[] = { AUDIT_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct hit
+static const struct column hit_columns[] = { HIT_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct record
+static const struct column record_columns[] = { RECORD_COLUMNS(ROW) };
 
 const struct table table_due = { "task", task_columns, AT_gates - 1 }; /* the columns are numbered from 1 */
 const struct table table_tasks = { "task", task_columns, array_count(task_columns) };
@@ -67,6 +73,8 @@ const struct table table_runs = { "run", run_columns, array_count(run_columns) }
 const struct table table_signals = { "signal", signal_columns, array_count(signal_columns) };
 const struct table table_workflows = { "workflow", workflow_columns, array_count(workflow_columns) };
 const struct table table_audit = { "audit row", audit_columns, array_count(audit_columns) };
+const struct table table_hits = { "hit", hit_columns, array_count(hit_columns) };
+const struct table table_records = { "incident", record_columns, array_count(record_columns) };
 const struct table table_breakers = { "breaker", breaker_columns, array_count(breaker_columns) };
 
 /* ---- JSON columns ---- */

@@ -52,6 +52,8 @@ union copy_row {
     } join;
     struct run_row run;
     struct audit audit;
+    struct hit hit;
+    struct record record;
     struct signal_row signal;
     struct copied_definition {
         int32_t tenant;

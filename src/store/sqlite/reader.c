@@ -16,6 +16,10 @@
     "AND tenant_id = ?1 "
 #define CATALOG "SELECT rowid" CATALOG_COLUMNS(SQL_NAME) " FROM catalog WHERE kind = ?1 "
 
+#define SQL_RECORD_FILTER                                                                                              \
+    "kind = ?1 AND (?2 = 0 OR tenant_id = ?2) AND (?3 IS NULL OR setting_id = ?3) AND (?4 IS NULL OR incident_id = "   \
+    "?4) AND (?5 = '' OR key = ?5) AND id < ?6 AND id >= ?7 AND (?8 = 0 OR key IS NOT NULL) "
+
 /* Parameters of lists: ?1 the value that the index is for, ?2 the id to start below, ?3 the number of rows, ?4 the
  * tenant. */
 static const char *const reader_sql[] = {
@@ -96,6 +100,11 @@ static const char *const reader_sql[] = {
                   "AND (?5 = '' OR worker = ?5) AND completed_us >= ?6 AND completed_us < ?7 ORDER BY rowid DESC",
     [RD_HISTORY_AT] = "SELECT rowid, completed_us FROM executions WHERE rowid >= ?1 ORDER BY rowid LIMIT 1",
     [RD_HISTORY_ENDS] = "SELECT (SELECT min(rowid) FROM executions), (SELECT max(rowid) FROM executions)",
+    [RD_HITS] = "SELECT 0" HIT_COLUMNS(SQL_NAME) " FROM hits ORDER BY id LIMIT ?",
+    [RD_RECORDS] = "SELECT 0" RECORD_COLUMNS(SQL_NAME) " FROM incident_records WHERE " SQL_RECORD_FILTER
+                                                       "ORDER BY id DESC LIMIT ?10",
+    [RD_RECORDS_DUE] = "SELECT 0" RECORD_COLUMNS(SQL_NAME) " FROM incident_records WHERE next_ms > 0 AND next_ms <= ?9 "
+                                                           "AND " SQL_RECORD_FILTER "ORDER BY next_ms, id LIMIT ?10",
     [RD_BREAKERS] = "SELECT 0" BREAKER_COLUMNS(
         SQL_NAME) " FROM breakers WHERE id < ?1 AND (?2 < 0 OR tenant_id = ?2) "
                   "AND (?3 IS NULL OR ?3 = '' OR host = ?3) AND (?4 = 0 OR (host = '*') = (?4 = 2)) "
@@ -640,6 +649,8 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .unstarted = reader_sqlite_unstarted,
                                            .workers = reader_sqlite_workers,
                                            .breakers = reader_sqlite_breakers,
+                                           .hits = reader_sqlite_hits,
+                                           .records = reader_sqlite_records,
                                            .audit = reader_sqlite_audit,
                                            .sealed = reader_sqlite_sealed,
                                            .sealed_page = reader_sqlite_sealed_page,

@@ -1,0 +1,1 @@
+SELECT 1; -- the place of another migration

@@ -1,0 +1,2 @@
+-- readers from 4
+SELECT 1; -- the place of another migration
