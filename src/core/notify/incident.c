@@ -10,7 +10,7 @@ const char *const incident_kind_names[INCIDENT_KINDS + 1] = {
 #undef X
 };
 
-const char *const message_type_names[MESSAGE_TYPES + 1] = {
+const char *const notification_type_names[MESSAGE_TYPES + 1] = {
     [MESSAGE_NONE] = "",
     [MESSAGE_OPENED] = "incident.opened",
     [MESSAGE_REPEATED] = "incident.repeated",
@@ -74,8 +74,8 @@ static const struct json_field incident_fields[] = {
     { .name = "acked_ms", .kind = JSON_KIND_I64, AT(i.acked_ms) },
     { .name = "acked_by", .kind = JSON_KIND_STR, AT(i.acked_by) },
     { .name = "muted_until_ms", .kind = JSON_KIND_I64, AT(i.muted_until_ms) },
-    { .name = "tasks", .kind = JSON_KIND_ARRAY, AT(tasks), .fields = &task_field, .size = sizeof(struct incident_task_json) },
-    { .name = "recurring", .kind = JSON_KIND_ARRAY, AT(recurring), .fields = &id_field, .size = sizeof(struct str) },
+    { .name = "tasks", .kind = JSON_KIND_ARRAY, AT(tasks), .fields = &task_field, .count = 1, .size = sizeof(struct incident_task_json) },
+    { .name = "recurring", .kind = JSON_KIND_ARRAY, AT(recurring), .fields = &id_field, .count = 1, .size = sizeof(struct str) },
     { .name = "recurring_more", .kind = JSON_KIND_I64, AT(i.recurring_more) },
 };
 #undef AT
@@ -296,7 +296,7 @@ void incident_carry_out(struct incident *i, const struct incident_plan *p, int64
     }
 }
 
-struct uuid message_id(const struct incident *i, const struct incident_plan *p, int64_t now_ms)
+struct uuid notification_id(const struct incident *i, const struct incident_plan *p, int64_t now_ms)
 {
     int64_t place = p->step * MESSAGE_TYPES + (int64_t)p->tell;
     return uuid_derived_from(now_ms, i->id, i->told * (SETTING_STEPS_MAX + 1) * MESSAGE_TYPES + place);

@@ -73,7 +73,7 @@ bool incident_is_every(const struct incident *i, const struct setting *s);
 /* Adds a task to the incident; false if the arena is full. parent: of an OCCURRENCE. */
 bool incident_add_task(struct incident *i, const struct incident_task *t, struct uuid parent, struct arena *a) must_use;
 
-enum message_type {
+enum notification_type {
     MESSAGE_NONE,
     MESSAGE_OPENED,
     MESSAGE_REPEATED,
@@ -83,14 +83,14 @@ enum message_type {
     MESSAGE_SUPPRESSED
 };
 enum { MESSAGE_TYPES = MESSAGE_SUPPRESSED + 1 };
-extern const char *const message_type_names[MESSAGE_TYPES + 1]; /* "incident.opened" */
+extern const char *const notification_type_names[MESSAGE_TYPES + 1]; /* "incident.opened" */
 
 /* What to do now. The caller makes the message, then asks again until there is nothing to do. */
 struct incident_plan {
-    enum message_type tell; /* MESSAGE_NONE: nothing */
-    int64_t step;           /* of ESCALATED, from 1 on; else 0 */
-    bool close;             /* it ends now, without a message */
-    int64_t next_ms;        /* when to ask again; 0: never */
+    enum notification_type tell; /* MESSAGE_NONE: nothing */
+    int64_t step;                /* of ESCALATED, from 1 on; else 0 */
+    bool close;                  /* it ends now, without a message */
+    int64_t next_ms;             /* when to ask again; 0: never */
 };
 /* recovered: its recurring tasks have all succeeded, or are gone. */
 struct incident_plan incident_plan(const struct incident *i, const struct setting *s, bool recovered, int64_t now_ms);
@@ -98,4 +98,4 @@ struct incident_plan incident_plan(const struct incident *i, const struct settin
 void incident_carry_out(struct incident *i, const struct incident_plan *p, int64_t now_ms);
 
 /* The id of the message of a plan that is made at now_ms. */
-struct uuid message_id(const struct incident *i, const struct incident_plan *p, int64_t now_ms);
+struct uuid notification_id(const struct incident *i, const struct incident_plan *p, int64_t now_ms);

@@ -33,7 +33,7 @@ static const struct json_field channel_fields[] = {
     { .name = "topic", .kind = JSON_KIND_STR, AT(topic), .max = TOPIC_MAX },
     { .name = "token", .kind = JSON_KIND_STR, AT(token), .max = SECRET_TEXT_MAX, .nullable = true },
     { .name = "priority", .kind = JSON_KIND_I64, AT(priority), .min = 1, .max = 5 },
-    { .name = "to", .kind = JSON_KIND_ARRAY, AT(to), .min = 1, .max = CHANNEL_TO_MAX, .fields = &address_field, .size = sizeof(struct str) },
+    { .name = "to", .kind = JSON_KIND_ARRAY, AT(to), .min = 1, .max = CHANNEL_TO_MAX, .fields = &address_field, .count = 1, .size = sizeof(struct str) },
     { .name = "old_secret", .kind = JSON_KIND_STR, AT(old_secret), .max = SECRET_TEXT_MAX },
     { .name = "old_secret_until", .kind = JSON_KIND_TIME, AT(old_until_ms) },
 };
@@ -77,7 +77,7 @@ static const struct json_field setting_fields[] = {
     { .name = "repeat_every", .kind = JSON_KIND_DURATION, AT(repeat_every_ms), .min = MINUTE_MS, .max = 30 * SETTING_DAY_MS },
     { .name = "max_per_hour", .kind = JSON_KIND_I64, AT(max_per_hour), .min = 1, .max = HOURLY_MAX },
     { .name = "muted_until", .kind = JSON_KIND_TIME, AT(muted_until_ms), .nullable = true },
-    { .name = "steps", .kind = JSON_KIND_ARRAY, .offset = offsetof(struct setting_json, steps), .seen_offset = offsetof(struct setting_json, has_steps), .max = SETTING_STEPS_MAX, .fields = &step_field, .size = sizeof(struct setting_step) },
+    { .name = "steps", .kind = JSON_KIND_ARRAY, .offset = offsetof(struct setting_json, steps), .seen_offset = offsetof(struct setting_json, has_steps), .max = SETTING_STEPS_MAX, .fields = &step_field, .count = 1, .size = sizeof(struct setting_step) },
 };
 #undef AT
 /* clang-format on */
@@ -206,7 +206,7 @@ void channel_secrets(enum channel_kind kind, struct channel *c, struct channel_s
     ret[0] = (struct channel_secret){ "secret", &c->secret };
     ret[1] = (struct channel_secret){ "token", &c->token };
     ret[2] = kind == CHANNEL_SLACK_WEBHOOK ? (struct channel_secret){ "url", &c->url }
-                                           : (struct channel_secret){ "old_secret", &c->old_secret };
+                                           : (struct channel_secret){ "secret", &c->old_secret };
 }
 
 static void setting_write_secret(struct jw *w, const char *name, struct str v, bool shown)

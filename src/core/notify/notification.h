@@ -1,18 +1,18 @@
 #pragma once
-/* core/notify/message.h - one message about an incident: its state, and its text for each channel.
+/* core/notify/notification.h - one message about an incident: its state, and its text for each channel.
  *
  * A message has the same id however often it is sent. It is made in the transaction that changes its incident. The node
  * that sends it takes it for a while. If that node does not report in time, the message is sent again. */
 #include "core/notify/incident.h"
 
 #define MESSAGE_STATE_MAP(X) X(WAITING) X(SENDING) X(SENT) X(FAILED) X(DROPPED)
-enum message_state {
+enum notification_state {
 #define X(name) MESSAGE_##name,
     MESSAGE_STATE_MAP(X)
 #undef X
 };
 enum { MESSAGE_STATES = MESSAGE_DROPPED + 1 };
-extern const char *const message_state_names[MESSAGE_STATES + 1];
+extern const char *const notification_state_names[MESSAGE_STATES + 1];
 
 enum {
     MESSAGE_ATTEMPTS_MAX = 8,
@@ -24,24 +24,24 @@ enum {
     MESSAGE_ERROR_MAX = 1024,
 };
 
-struct message {
+struct notification {
     struct uuid id, incident, setting;
-    int type, channel, state; /* enum message_type, channel_kind, message_state */
+    int type, channel, state; /* enum notification_type, channel_kind, notification_state */
     int64_t step;             /* from 1 on; 0: the setting's own channel */
     int64_t created_ms, sent_ms, attempts, http_status;
     int64_t count; /* SUPPRESSED: how many messages were not made */
     struct str error;
 };
 
-enum err message_read(struct str doc, struct arena *a, struct message *ret, struct error *e) must_use;
-void message_write(struct jw *w, const struct message *m); /* one object */
+enum err notification_read(struct str doc, struct arena *a, struct notification *ret, struct error *e) must_use;
+void notification_write(struct jw *w, const struct notification *m); /* one object */
 
 /* When the next attempt comes after one that failed; 0: there is none. asked_ms: Retry-After; -1: none. */
-int64_t message_retry_at(const struct message *m, int64_t asked_ms, int64_t now_ms);
+int64_t notification_retry_at(const struct notification *m, int64_t asked_ms, int64_t now_ms);
 
 /* What a text is made of. incident NULL: a message without one (TEST, SUPPRESSED). */
-struct message_facts {
-    const struct message *message;
+struct notification_facts {
+    const struct notification *message;
     const struct incident *incident;
     const struct setting *setting;
     struct str tenant;
@@ -49,11 +49,12 @@ struct message_facts {
 };
 
 /* One line, then a few more. */
-void message_title(const struct message_facts *f, struct buf *out);
-void message_text(const struct message_facts *f, struct buf *out);
+void notification_title(const struct notification_facts *f, struct buf *out);
+void notification_text(const struct notification_facts *f, struct buf *out);
 
-void message_webhook(const struct message_facts *f, struct buf *out); /* JSON, Standard Webhooks */
-void message_slack(const struct message_facts *f, struct buf *out);   /* JSON */
-void message_push(const struct message_facts *f, const struct channel *c, struct buf *out); /* JSON, for ntfy */
+void notification_webhook(const struct notification_facts *f, struct buf *out); /* JSON, Standard Webhooks */
+void notification_slack(const struct notification_facts *f, struct buf *out);   /* JSON */
+void notification_push(const struct notification_facts *f, const struct channel *c,
+                       struct buf *out); /* JSON, for ntfy */
 /* RFC 5322: headers and body, lines end in CR LF. */
-void message_mail(const struct message_facts *f, const struct channel *c, struct str from, struct buf *out);
+void notification_mail(const struct notification_facts *f, const struct channel *c, struct str from, struct buf *out);

@@ -1,11 +1,11 @@
-#include "core/notify/message.h"
+#include "core/notify/notification.h"
 
 #include <stdio.h>
 
 #include "base/json/json.h"
 #include "base/rfc3339.h"
 
-const char *const message_state_names[MESSAGE_STATES + 1] = {
+const char *const notification_state_names[MESSAGE_STATES + 1] = {
 #define X(name) [MESSAGE_##name] = #name,
     MESSAGE_STATE_MAP(X)
 #undef X
@@ -13,20 +13,20 @@ const char *const message_state_names[MESSAGE_STATES + 1] = {
 
 /* ---- the document ---- */
 
-struct message_json {
-    struct message m;
+struct notification_json {
+    struct notification m;
     struct str id, incident, setting;
 };
 
 /* clang-format off */
-#define AT(member) .offset = offsetof(struct message_json, member)
-static const struct json_field message_fields[] = {
+#define AT(member) .offset = offsetof(struct notification_json, member)
+static const struct json_field notification_fields[] = {
     { .name = "id", .kind = JSON_KIND_STR, AT(id), .required = true },
     { .name = "incident", .kind = JSON_KIND_STR, AT(incident), .nullable = true },
     { .name = "setting", .kind = JSON_KIND_STR, AT(setting), .required = true },
-    { .name = "type", .kind = JSON_KIND_ENUM, AT(m.type), .names = message_type_names, .required = true },
+    { .name = "type", .kind = JSON_KIND_ENUM, AT(m.type), .names = notification_type_names, .required = true },
     { .name = "channel", .kind = JSON_KIND_ENUM, AT(m.channel), .names = channel_names, .required = true },
-    { .name = "state", .kind = JSON_KIND_ENUM, AT(m.state), .names = message_state_names, .required = true },
+    { .name = "state", .kind = JSON_KIND_ENUM, AT(m.state), .names = notification_state_names, .required = true },
     { .name = "step", .kind = JSON_KIND_I64, AT(m.step) },
     { .name = "created_ms", .kind = JSON_KIND_I64, AT(m.created_ms) },
     { .name = "sent_ms", .kind = JSON_KIND_I64, AT(m.sent_ms) },
@@ -38,12 +38,12 @@ static const struct json_field message_fields[] = {
 #undef AT
 /* clang-format on */
 
-enum err message_read(struct str doc, struct arena *a, struct message *ret, struct error *e)
+enum err notification_read(struct str doc, struct arena *a, struct notification *ret, struct error *e)
 {
     cleanup_with(json_doc_release) struct json_doc json = { 0 };
-    struct message_json d = { 0 };
+    struct notification_json d = { 0 };
     bool fits = !json_parse(doc, &json, e) &&
-                !json_read(json.root, message_fields, array_count(message_fields), &d, a, e) &&
+                !json_read(json.root, notification_fields, array_count(notification_fields), &d, a, e) &&
                 uuid_parse(d.id, &d.m.id) && uuid_parse(d.setting, &d.m.setting) &&
                 (!d.incident.n || uuid_parse(d.incident, &d.m.incident));
     if (!fits)
@@ -52,15 +52,15 @@ enum err message_read(struct str doc, struct arena *a, struct message *ret, stru
     return ERR_OK;
 }
 
-void message_write(struct jw *w, const struct message *m)
+void notification_write(struct jw *w, const struct notification *m)
 {
     jw_object(w);
     jw_kv_uuid(w, "id", m->id);
     jw_kv_uuid(w, "incident", m->incident);
     jw_kv_uuid(w, "setting", m->setting);
-    jw_kv_cstr(w, "type", message_type_names[m->type]);
+    jw_kv_cstr(w, "type", notification_type_names[m->type]);
     jw_kv_cstr(w, "channel", channel_names[m->channel]);
-    jw_kv_cstr(w, "state", message_state_names[m->state]);
+    jw_kv_cstr(w, "state", notification_state_names[m->state]);
     jw_kv_i64(w, "step", m->step);
     jw_kv_i64(w, "created_ms", m->created_ms);
     jw_kv_i64(w, "sent_ms", m->sent_ms);
@@ -71,7 +71,7 @@ void message_write(struct jw *w, const struct message *m)
     jw_object_end(w);
 }
 
-int64_t message_retry_at(const struct message *m, int64_t asked_ms, int64_t now_ms)
+int64_t notification_retry_at(const struct notification *m, int64_t asked_ms, int64_t now_ms)
 {
     int64_t delay_ms = MESSAGE_RETRY_MS;
     if (m->attempts >= MESSAGE_ATTEMPTS_MAX || m->type == MESSAGE_TEST)
@@ -84,7 +84,7 @@ int64_t message_retry_at(const struct message *m, int64_t asked_ms, int64_t now_
 
 /* ---- texts ---- */
 
-static const char *message_verb(const struct incident *i)
+static const char *notification_verb(const struct incident *i)
 {
     static const char *const verbs[INCIDENT_KINDS] = {
         [INCIDENT_SUCCESS] = "succeeded",
@@ -96,7 +96,7 @@ static const char *message_verb(const struct incident *i)
     return verbs[i->kind];
 }
 
-static void message_subject(const struct incident *i, struct buf *out)
+static void notification_subject(const struct incident *i, struct buf *out)
 {
     struct str name = i->task_count ? i->tasks[0].name : S("");
     if (name.n)
@@ -107,7 +107,7 @@ static void message_subject(const struct incident *i, struct buf *out)
         buf_printf(out, " (%lld times)", (long long)i->count);
 }
 
-void message_title(const struct message_facts *f, struct buf *out)
+void notification_title(const struct notification_facts *f, struct buf *out)
 {
     const struct incident *i = f->incident;
     if (f->message->type == MESSAGE_TEST) {
@@ -119,21 +119,21 @@ void message_title(const struct message_facts *f, struct buf *out)
         return;
     }
     buf_text(out, "Belfry: ");
-    message_subject(i, out);
+    notification_subject(i, out);
     if (f->message->type == MESSAGE_CLOSED)
         buf_text(out, " recovered");
     else
-        buf_printf(out, " %s%s", f->message->type == MESSAGE_OPENED ? "" : "still: ", message_verb(i));
+        buf_printf(out, " %s%s", f->message->type == MESSAGE_OPENED ? "" : "still: ", notification_verb(i));
 }
 
-static void message_add_time(struct buf *out, const char *what, int64_t ms)
+static void notification_add_time(struct buf *out, const char *what, int64_t ms)
 {
     char text[RFC3339_TEXT + 1];
     rfc3339_format(ms, text);
     buf_printf(out, "%s: %s\n", what, text);
 }
 
-static void message_add_task(struct buf *out, const struct incident_task *t)
+static void notification_add_task(struct buf *out, const struct incident_task *t)
 {
     char id[UUID_TEXT + 1];
     uuid_format(t->id, id);
@@ -145,7 +145,7 @@ static void message_add_task(struct buf *out, const struct incident_task *t)
     buf_char(out, '\n');
 }
 
-void message_text(const struct message_facts *f, struct buf *out)
+void notification_text(const struct notification_facts *f, struct buf *out)
 {
     const struct incident *i = f->incident;
     char id[UUID_TEXT + 1];
@@ -158,15 +158,15 @@ void message_text(const struct message_facts *f, struct buf *out)
     uuid_format(i->id, id);
     buf_printf(out, "Incident: %s\nKind: %s\nCause: " STR_FMT "\nCount: %lld\n", id, incident_kind_names[i->kind],
                STR_ARG(i->cause), (long long)i->count);
-    message_add_time(out, "First", i->first_ms);
-    message_add_time(out, "Last", i->last_ms);
+    notification_add_time(out, "First", i->first_ms);
+    notification_add_time(out, "Last", i->last_ms);
     for (size_t k = 0; k < i->task_count; k++)
-        message_add_task(out, &i->tasks[k]);
+        notification_add_task(out, &i->tasks[k]);
 }
 
 /* ---- JSON ---- */
 
-static void message_write_task(struct jw *w, const struct incident_task *t)
+static void notification_write_task(struct jw *w, const struct incident_task *t)
 {
     jw_object(w);
     jw_kv_uuid(w, "id", t->id);
@@ -179,7 +179,7 @@ static void message_write_task(struct jw *w, const struct incident_task *t)
     jw_object_end(w);
 }
 
-static void message_write_incident(struct jw *w, const struct incident *i)
+static void notification_write_incident(struct jw *w, const struct incident *i)
 {
     jw_kv_uuid(w, "incident", i->id);
     jw_kv_cstr(w, "kind", incident_kind_names[i->kind]);
@@ -191,16 +191,16 @@ static void message_write_incident(struct jw *w, const struct incident *i)
     jw_key(w, "tasks");
     jw_array(w);
     for (size_t k = 0; k < i->task_count; k++)
-        message_write_task(w, &i->tasks[k]);
+        notification_write_task(w, &i->tasks[k]);
     jw_array_end(w);
 }
 
-void message_webhook(const struct message_facts *f, struct buf *out)
+void notification_webhook(const struct notification_facts *f, struct buf *out)
 {
     struct jw w;
     jw_init(&w, out);
     jw_object(&w);
-    jw_kv_cstr(&w, "type", message_type_names[f->message->type]);
+    jw_kv_cstr(&w, "type", notification_type_names[f->message->type]);
     jw_kv_time(&w, "timestamp", f->message->created_ms);
     jw_key(&w, "data");
     jw_object(&w);
@@ -212,7 +212,7 @@ void message_webhook(const struct message_facts *f, struct buf *out)
     if (f->message->type == MESSAGE_SUPPRESSED)
         jw_kv_i64(&w, "count", f->message->count);
     if (f->incident)
-        message_write_incident(&w, f->incident);
+        notification_write_incident(&w, f->incident);
     jw_object_end(&w);
     jw_object_end(&w);
 }
@@ -220,7 +220,7 @@ void message_webhook(const struct message_facts *f, struct buf *out)
 enum { SLACK_TEXT_MAX = 2900, TEXT_MAX = 64 << 10 };
 
 /* Slack reads these three characters as markup. */
-static void message_slack_escape(struct str text, struct buf *out)
+static void notification_slack_escape(struct str text, struct buf *out)
 {
     for (size_t i = 0; i < text.n; i++)
         switch (text.p[i]) {
@@ -231,7 +231,7 @@ static void message_slack_escape(struct str text, struct buf *out)
         }
 }
 
-static void message_slack_block(struct jw *w, const char *type, struct str text)
+static void notification_slack_block(struct jw *w, const char *type, struct str text)
 {
     jw_object(w);
     jw_kv_cstr(w, "type", "section");
@@ -243,7 +243,7 @@ static void message_slack_block(struct jw *w, const char *type, struct str text)
     jw_object_end(w);
 }
 
-void message_slack(const struct message_facts *f, struct buf *out)
+void notification_slack(const struct notification_facts *f, struct buf *out)
 {
     cleanup_with(buf_release) struct buf title, text, safe_title, safe;
     struct jw w;
@@ -251,30 +251,30 @@ void message_slack(const struct message_facts *f, struct buf *out)
     buf_init(&text, TEXT_MAX);
     buf_init(&safe_title, TEXT_MAX);
     buf_init(&safe, TEXT_MAX);
-    message_title(f, &title);
-    message_text(f, &text);
-    message_slack_escape(buf_str(&title), &safe_title);
-    message_slack_escape(buf_str(&text), &safe);
+    notification_title(f, &title);
+    notification_text(f, &text);
+    notification_slack_escape(buf_str(&title), &safe_title);
+    notification_slack_escape(buf_str(&text), &safe);
     jw_init(&w, out);
     jw_object(&w);
     jw_kv_str(&w, "text", str_utf8_cut(buf_str(&safe_title), SLACK_TEXT_MAX));
     jw_key(&w, "blocks");
     jw_array(&w);
-    message_slack_block(&w, "mrkdwn", buf_str(&safe_title));
-    message_slack_block(&w, "mrkdwn", buf_str(&safe));
+    notification_slack_block(&w, "mrkdwn", buf_str(&safe_title));
+    notification_slack_block(&w, "mrkdwn", buf_str(&safe));
     jw_array_end(&w);
     jw_object_end(&w);
 }
 
-void message_push(const struct message_facts *f, const struct channel *c, struct buf *out)
+void notification_push(const struct notification_facts *f, const struct channel *c, struct buf *out)
 {
     cleanup_with(buf_release) struct buf title, text;
     struct jw w;
     bool is_bad = f->message->type != MESSAGE_CLOSED && f->incident && f->incident->kind != INCIDENT_SUCCESS;
     buf_init(&title, TEXT_MAX);
     buf_init(&text, TEXT_MAX);
-    message_title(f, &title);
-    message_text(f, &text);
+    notification_title(f, &title);
+    notification_text(f, &text);
     jw_init(&w, out);
     jw_object(&w);
     jw_kv_str(&w, "topic", c->topic);
@@ -291,7 +291,7 @@ void message_push(const struct message_facts *f, const struct channel *c, struct
 /* ---- mail ---- */
 
 /* RFC 4648, with padding, in lines of 76 characters. */
-static void message_base64(struct str bytes, size_t line, struct buf *out)
+static void notification_base64(struct str bytes, size_t line, struct buf *out)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < bytes.n; i += 3) {
@@ -306,7 +306,7 @@ static void message_base64(struct str bytes, size_t line, struct buf *out)
     }
 }
 
-static void message_mail_subject(struct str title, struct buf *out)
+static void notification_mail_subject(struct str title, struct buf *out)
 {
     enum { WORD = 42 }; /* an encoded word has at most 75 characters */
     buf_text(out, "Subject:");
@@ -315,14 +315,14 @@ static void message_mail_subject(struct str title, struct buf *out)
         if (!word.n)
             break;
         buf_text(out, word.p == title.p ? " =?utf-8?B?" : "\r\n =?utf-8?B?");
-        message_base64(word, 0, out);
+        notification_base64(word, 0, out);
         buf_text(out, "?=");
         rest = str_sub(rest, word.n, rest.n);
     }
     buf_text(out, "\r\n");
 }
 
-static void message_mail_date(int64_t ms, struct buf *out)
+static void notification_mail_date(int64_t ms, struct buf *out)
 {
     static const char *const months[] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                           "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
@@ -333,7 +333,7 @@ static void message_mail_date(int64_t ms, struct buf *out)
     buf_printf(out, "Date: %.2s %s %.4s %.8s +0000\r\n", at + 8, months[month - 1], at, at + 11);
 }
 
-void message_mail(const struct message_facts *f, const struct channel *c, struct str from, struct buf *out)
+void notification_mail(const struct notification_facts *f, const struct channel *c, struct str from, struct buf *out)
 {
     cleanup_with(buf_release) struct buf title, text;
     const struct str *to = c->to.v;
@@ -342,21 +342,21 @@ void message_mail(const struct message_facts *f, const struct channel *c, struct
     struct str domain = at < from.n ? str_sub(from, at + 1, from.n) : S("belfry");
     buf_init(&title, TEXT_MAX);
     buf_init(&text, TEXT_MAX);
-    message_title(f, &title);
-    message_text(f, &text);
+    notification_title(f, &title);
+    notification_text(f, &text);
     uuid_format(f->message->id, id);
     uuid_format(f->message->incident, incident);
     buf_printf(out, "From: " STR_FMT "\r\nTo: ", STR_ARG(from));
     for (size_t i = 0; i < c->to.n; i++)
         buf_printf(out, "%s" STR_FMT, i ? ",\r\n " : "", STR_ARG(to[i]));
     buf_text(out, "\r\n");
-    message_mail_subject(buf_str(&title), out);
-    message_mail_date(f->message->created_ms, out);
+    notification_mail_subject(buf_str(&title), out);
+    notification_mail_date(f->message->created_ms, out);
     buf_printf(out, "Message-ID: <%s@" STR_FMT ">\r\n", id, STR_ARG(domain));
     if (f->incident)
         buf_printf(out, "In-Reply-To: <%s@" STR_FMT ">\r\n", incident, STR_ARG(domain));
     buf_text(out, "Auto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
                   "Content-Transfer-Encoding: base64\r\n\r\n");
-    message_base64(buf_str(&text), 76, out);
+    notification_base64(buf_str(&text), 76, out);
     buf_text(out, "\r\n");
 }
