@@ -69,9 +69,9 @@ static enum err setting_secrets_seal_text(struct request *q, struct uuid id, con
 {
     cleanup_with(buf_release) struct buf out;
     const struct secrets *secrets = q->server->setup.secrets;
+    buf_init(&out, SEALED_MAX);
     if (!secrets || !text->n)
         return ERR_OK;
-    buf_init(&out, SEALED_MAX);
     secret_seal(secrets, &(struct secret_place){ q->who.tenant, id, str_from(field) }, *text, &out);
     return !out.full && arena_str(&q->arena, buf_str(&out), text) ? ERR_OK : error_no_room(e);
 }

@@ -266,10 +266,15 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
     return deliver_claim(t, r, &m, e) ? e->code : deliver_send(t, r, &m, &f, e);
 }
 
+/* If no other node writes to the store, messages that are being sent were the process's before this one: they are due. */
 enum err notifier_take_messages(struct turn *t, struct error *e)
 {
-    size_t room = sender_room(t->notifier->sender);
-    struct record_filter f = { .kind = RECORD_MESSAGE, .due_ms = t->now_ms, .limit = room };
+    struct notifier *n = t->notifier;
+    size_t room = sender_room(n->sender);
+    bool first = !n->took && !store_is_shared(n->setup.store);
+    struct record_filter f = { .kind = RECORD_MESSAGE,
+                               .due_ms = t->now_ms + (first ? MESSAGE_TAKEN_MS : 0),
+                               .limit = room };
     struct record_page page = { 0 };
     if (!room)
         return ERR_OK;
@@ -283,9 +288,10 @@ enum err notifier_take_messages(struct turn *t, struct error *e)
         else if (rc && rc != ERR_CONFLICT)
             return rc;
     }
-    pthread_mutex_lock(&t->notifier->lock);
-    t->notifier->oldest_ms = page.n ? page.v[0].next_ms : 0;
-    pthread_mutex_unlock(&t->notifier->lock);
+    n->took = true;
+    pthread_mutex_lock(&n->lock);
+    n->oldest_ms = page.n ? page.v[0].next_ms : 0;
+    pthread_mutex_unlock(&n->lock);
     return ERR_OK;
 }
 

@@ -24,6 +24,7 @@ struct notifier {
     struct thread_owner owner; /* the thread: it uses what is above and the next */
     struct sent_message deliveries[SENDER_SLOTS];
     int64_t purged_ms;
+    bool took; /* messages, at least once */
 
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t wakeup;
