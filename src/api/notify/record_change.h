@@ -7,8 +7,8 @@
 struct record_edit {
     enum record_kind kind;
     const char *what; /* "incident", for sentences */
-    /* Decides what the record becomes, and writes the answer: key, next_ms and doc of *change, which holds the record as
-     * it is. */
+    /* Decides what the record becomes, and writes the answer: sets key, next_ms and doc of *change, which holds the
+     * record as it is. */
     enum err (*make)(struct request *q, struct reader *r, struct record_change *change, struct error *e);
     int tries;
     struct record_change change;

@@ -266,7 +266,8 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
     return deliver_claim(t, r, &m, e) ? e->code : deliver_send(t, r, &m, &f, e);
 }
 
-/* If no other node writes to the store, messages that are being sent were the process's before this one: they are due. */
+/* If no other node writes to the store, messages that are being sent were those of the process before this one: they
+ * are due. */
 enum err notifier_take_messages(struct turn *t, struct error *e)
 {
     struct notifier *n = t->notifier;

@@ -1,5 +1,5 @@
 #pragma once
-/* server/notify/notifier.h - the notifier of a node: one thread that folds hits into incidents (port/store/incidents.h),
+/* server/notify/notifier.h - the notifier of a node: a thread that folds hits into incidents (port/store/incidents.h),
  * decides what is told and when (core/notify/incident.h), and sends the messages.
  *
  * Every node that schedules has one, and any of them may do the work: all changes name the version that they expect, so
