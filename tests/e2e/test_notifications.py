@@ -1,9 +1,14 @@
 """Notifications: who is told what of a failure, how often, and that it is told although somebody is killed on the way."""
 
 import base64
+import contextlib
+import email
+import email.header
 import hashlib
 import hmac
 import json
+import socket
+import threading
 
 import pytest
 
@@ -277,6 +282,85 @@ def test_secrets_of_a_setting_are_not_in_the_store(make_server, receiver):
     server.stop()
     stored = b"".join(p.read_bytes() for p in server.data_dir.iterdir() if p.is_file() and p.name.startswith("belfry.db"))
     assert b"tk_canary_token" not in stored and SECRET.removeprefix("whsec_").encode() not in stored
+
+
+@pytest.mark.standalone("the key file of one node is rotated")
+def test_a_rotated_key_file_encrypts_settings_again(make_server, receiver, belfry):
+    server = make_server()
+    client = server.client()
+    setting = add(client, receiver, delivery_config={"url": receiver.url("/told"), "secret": SECRET})
+    server.stop()
+    assert belfry("secrets", "rotate", "--data-dir", str(server.data_dir)).code == 0
+    server.start()
+    client = server.client()
+    until(lambda: not client.get("/v1/scheduler/status").json["secrets"]["older_keys"], why="the older key is still needed")
+    assert client.post(f"/v1/notification-settings/{setting['id']}/test").json["state"] == "SENT"
+    call, = receiver.wait("/told")
+    assert call.headers["webhook-signature"] == signature(SECRET, call)
+
+
+class Mailbox:
+    """An SMTP server that keeps what it gets, and refuses some recipients."""
+
+    def __init__(self, refused=()):
+        self.mails, self.refused = [], refused
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        with connection, connection.makefile("rwb") as stream:
+            def say(line):
+                stream.write(line + b"\r\n")
+                stream.flush()
+            to = []
+            say(b"220 test")
+            while line := stream.readline():
+                word = line.split()[0].upper() if line.split() else b""
+                if word == b"RCPT" and any(r.encode() in line for r in self.refused):
+                    say(b"550 no such user")
+                elif word == b"DATA":
+                    say(b"354 go on")
+                    lines = iter(stream.readline, b".\r\n")
+                    self.mails.append((to, email.message_from_bytes(b"".join(lines))))
+                    say(b"250 kept")
+                else:
+                    to += [line.decode().strip()] if word == b"RCPT" else []
+                    say(b"221 bye" if word == b"QUIT" else b"250 ok")
+
+    def close(self):
+        self.listener.close()
+
+
+@pytest.mark.standalone("one node has the mail server")
+def test_mail_goes_to_the_recipients_that_are_allowed(make_server, receiver):
+    with contextlib.closing(Mailbox(refused=("gone@example.com",))) as mailbox:
+        server = make_server(env={"BELFRY_SMTP_URL": f"smtp://127.0.0.1:{mailbox.port}", "BELFRY_SMTP_FROM": "belfry@example.com",
+                                  "BELFRY_NOTIFY_EMAIL_DOMAINS": "example.com"})
+        client = server.client()
+        to = ["ann@example.com", "gone@example.com"]
+        add(client, receiver, delivery_type="EMAIL", delivery_config={"to": to})
+        problem = assert_problem(client.post("/v1/notification-settings", {"name": "x", "on_failure": True, "delivery_type": "EMAIL",
+                                                                           "delivery_config": {"to": ["ann@elsewhere.com"]}}), 400)
+        assert problem["errors"][0]["field"] == "delivery_config.to"
+        fail(client, receiver, name="Übersicht")
+        until(lambda: mailbox.mails, why=lambda: notifications(client))
+        recipients, mail = mailbox.mails[0]
+        assert len(recipients) == 1 and "ann@example.com" in recipients[0]
+        subject = str(email.header.make_header(email.header.decode_header(mail["subject"])))
+        assert subject == "Belfry: 'Übersicht' failed" and mail["auto-submitted"] == "auto-generated"
+        text = mail.get_payload(decode=True).decode()
+        sent = until(lambda: [n for n in notifications(client) if n["state"] == "SENT"], why=lambda: notifications(client))[0]
+        assert "Kind: FAILURE" in text and sent["id"] in mail["message-id"]
+        assert len(mailbox.mails) == 1
 
 
 def test_another_tenant_sees_nothing(server, client, receiver):

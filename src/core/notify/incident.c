@@ -239,6 +239,12 @@ static bool incident_is_grave(const struct incident *i, const struct setting *s)
     return (i->recurring_count ? max_of(i->fails, (int64_t)1) : i->count) >= s->after;
 }
 
+static int64_t incident_recovery_ms(const struct incident *i, int64_t now_ms)
+{
+    int64_t tenth_ms = (now_ms - i->last_ms) / 10;
+    return now_ms + max_of(min_of(tenth_ms, (int64_t)RECOVERY_LATEST_MS), (int64_t)RECOVERY_EVERY_MS);
+}
+
 /* The message that is due next, and when. INT64_MAX: none. */
 static int64_t incident_next_message(const struct incident *i, const struct setting *s, struct incident_plan *ret)
 {
@@ -277,7 +283,7 @@ struct incident_plan incident_plan(const struct incident *i, const struct settin
     bool waits = !i->told && incident_is_grave(i, s); /* muted, or within group_wait: it is told first */
     if (!awaits && quiet_ms <= now_ms && !waits)
         return (struct incident_plan){ .close = true };
-    int64_t end_ms = awaits ? now_ms + RECOVERY_EVERY_MS : max_of(quiet_ms, now_ms + 1000);
+    int64_t end_ms = awaits ? incident_recovery_ms(i, now_ms) : max_of(quiet_ms, now_ms + 1000);
     return (struct incident_plan){ .next_ms = min_of(message_ms, end_ms) };
 }
 

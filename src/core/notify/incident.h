@@ -31,7 +31,8 @@ enum {
     INCIDENT_ERROR_MAX = 500,
     INCIDENTS_OPEN_MAX = 100, /* of a setting; more causes are one incident, "other" */
     INCIDENT_KEY_TEXT = 64,
-    RECOVERY_EVERY_MS = 5000,
+    RECOVERY_EVERY_MS = 5000, /* it is looked for, after a tenth of the time since the last hit, within these two */
+    RECOVERY_LATEST_MS = 60000,
 };
 
 struct incident_task {
