@@ -4,7 +4,7 @@ import { render } from './dom.js';
 import { can, logout, Problem, request } from './api.js';
 import { go, link, parseRoute } from './router.js';
 import { startLive, throttled } from './live.js';
-import { keyHandler, KEY_HELP, keysAreOn, setKeys } from './keys.js';
+import { isTyping, keyHandler, KEY_HELP, keysAreOn, setKeys } from './keys.js';
 import { reverse } from './command.js';
 import { ask, show, toast } from '../view/dialog.js';
 import { keyDialog, shell } from '../view/shell.js';
@@ -42,6 +42,9 @@ export const PAGES = {
 // A page of one thing: tasks/ID.
 /** @type {Record<string, string>} */
 const DETAILS = { tasks: '../page/task.js', workflows: '../page/run.js', 'tasks/edit': '../page/edit.js' };
+
+// The first page that a key may see.
+export const home = () => link([Object.keys(PAGES).find(name => can(PAGES[name][2])) ?? 'tasks']);
 
 /** @param {Route} route */
 function moduleOf(route) {
@@ -144,7 +147,9 @@ export function startApp(root, onEnd) {
         loading.stop(); // what the last page still waits for does not hold this one
         loading = throttled(load);
         await loading.now();
-        if (!same && document.activeElement === document.body) /** @type {HTMLElement | null} */ (document.querySelector('#main h1'))?.focus();
+        if (!same && visit === view.visit && !isTyping(document.activeElement)) {
+            requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector('#main h1'))?.focus({ preventScroll: true }));
+        }
     }
 
     // Does it, says so, and offers the reverse. What is dangerous is asked about first.
