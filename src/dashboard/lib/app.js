@@ -299,13 +299,14 @@ async function frameCounts(frame) {
         const known = path => absent.has(path) ? null : request(path).catch(error => { if ([403,
             404].includes(error.status)) absent.add(path); return null; });
         const [breakers, alerts, incidents] = await Promise.all([can('queues:read') ? known('/v1/breakers?limit=100') : null,
-            known('/v1/alerts'), known('/v1/incidents?limit=100')]);
+            known('/v1/alerts'), can('notifications:read') ? known('/v1/incidents?limit=100&state=OPEN') : null]);
         frame.hasAlerts = alerts !== null || incidents !== null;
         const firing = (alerts?.alerts ?? []).filter((/** @type {any} */ a) => a.state === 'firing' && a.severity !== 'none');
         frame.version = status.version;
         frame.nodes = status.nodes?.length ?? 0;
         return { dlq: status.tasks?.FAILED ?? 0, nodes: frame.nodes, breakers: breakers?.breakers?.length ?? 0,
-            alerts: firing.length + (incidents?.incidents ?? []).filter((/** @type {any} */ i) => !i.closed_at).length };
+            alerts: firing.length + (incidents?.incidents ?? []).filter((/** @type {any} */ i) => i.state === 'OPEN'
+                && !i.acknowledged_at).length };
     } catch {
         return null;
     }
