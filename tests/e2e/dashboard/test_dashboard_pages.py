@@ -9,11 +9,11 @@ from living import HOSTILE
 
 SAYS = {  # on a living system
     "overview": "one host is down: 127.0.0.1:9", "tasks": "nightly-ledger", "executions": "By worker", "calendar": "fires are to come", "workflows": "settlement-daily",
-    "dlq": "One cause has 23 of them", "queues": "are paused", "nodes": "is the leader", "admin": "admin00001",
+    "dlq": "One cause has 23 of them", "queues": "are paused", "nodes": "is the leader", "alerts": "told to", "admin": "admin00001",
 }
 COMMANDS = {  # which a page on a bare system shows, to fill it
     "overview": "belfry add --in 5s", "tasks": "belfry add", "executions": "belfry add", "calendar": "belfry add --cron", "workflows": "belfry workflow apply", "dlq": "belfry add",
-    "queues": "belfry queue set",
+    "queues": "belfry queue set", "alerts": "belfry notify add",
 }
 
 
