@@ -51,6 +51,10 @@ export const page = {
     },
 };
 
+// What fires comes first; the watchdog, which always does, last.
+/** @param {any} a */
+const rank = a => a.severity === 'none' ? 3 : ORDER[a.state];
+
 /** @param {any[]} alerts @param {any[] | null} known */
 function answer(alerts, known) {
     const firing = alerts.filter(a => a.state === 'firing' && a.severity !== 'none'), pending = alerts.filter(a => a.state === 'pending');
@@ -120,7 +124,7 @@ function figure(value, unit) {
 }
 
 /** @param {any[]} alerts @param {Context} ctx */
-const rules = (alerts, ctx) => table({ ...ctx, ui: {} }, { rows: [...alerts].sort((a, b) => ORDER[a.state] - ORDER[b.state]),
+const rules = (alerts, ctx) => table({ ...ctx, ui: {} }, { rows: [...alerts].sort((a, b) => rank(a) - rank(b)),
     key: a => a.name,
     label: 'Rules', columns: [
         { title: 'State', class: 'w-state from-s', cell: ruleState },
