@@ -1,1 +1,1 @@
-SELECT 1; -- the place of another migration
+DROP TABLE stats;

@@ -2,9 +2,9 @@
 /* port/store.h - where tasks are stored: the front door.
  *
  * Writes are operations (port/store/operation.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h,
- * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, retention.h, and audit.h and incidents.h for what operations
- * leave behind. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads
- * are in port/store/reader.h.
+ * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, stats.h, retention.h, and audit.h and incidents.h
+ * for what operations leave behind. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads are in
+ * port/store/reader.h.
  *
  * What holds for every operation:
  *  1. store_apply runs many operations as ONE transaction, in their order. When it returns ERR_OK, everything that
@@ -37,6 +37,7 @@
 #include "port/store/retention.h"
 #include "port/store/runs.h"
 #include "port/store/schedules.h"
+#include "port/store/stats.h"
 #include "port/store/tasks.h"
 #include "port/writer.h"
 
@@ -55,6 +56,7 @@ struct store_ops {
     bool (*barrier_cancel)(struct store *, struct store_barrier *);
     void (*catalog_applied)(struct store *, uint64_t catalog_change);
     void (*notify_settled)(struct store *, const struct fenced_id *settled, size_t n);
+    void (*broadcast)(struct store *, struct str line);
 };
 
 enum {
@@ -67,6 +69,7 @@ enum {
     CATCH_UP_ALL_MAX = 10000,
     SHARE_KEY_MAX = 300,
     NODES_DEAD_SHOWN = 100,
+    STORE_BROADCAST_MAX = 7800,   /* bytes of a line */
     WORKER_SILENT_MS = 10000,     /* a worker not seen for so long, while others were, counts as gone */
     WORKER_GONE_MS = 60000,       /* a worker not seen for so long counts as gone */
     NODE_KEPT_MS = 60 * 60 * 1000 /* a dead node stays listed for so long */
@@ -93,4 +96,7 @@ void store_catalog_applied(struct store *s, uint64_t catalog_change);
 /* Tells the other nodes that these tasks, whose claims may be theirs, are settled. Any thread. Does not wait; may be
  * lost. */
 void store_notify_settled(struct store *s, const struct fenced_id *settled, size_t n);
+/* Sends a line of text to the other nodes (store_notice.broadcast): 1 to STORE_BROADCAST_MAX bytes of printable ASCII.
+ * Any thread. Does not wait; may be lost. */
+void store_broadcast(struct store *s, struct str line);
 void store_free(struct store *s);

@@ -28,6 +28,7 @@ struct backlog_counts {
     int64_t at_ns; /* steady; 0: nothing was counted */
     int64_t total, by_class[CLASS_HIGH + 1], other;
     int64_t folded; /* queues in `other` */
+    int64_t busy_milli;
     int64_t by_partition[PARTITIONS];
     struct queue_backlog queues[QUEUES_MAX];
     size_t n;
@@ -44,6 +45,8 @@ struct backlog {
     pthread_cond_t wakeup;
     bool stopping;
     struct backlog_counts counts;
+    struct tenant_figure *tenants; /* NULL: this node does not measure */
+    size_t tenant_count;
 };
 
 /* ---- counting ---- */
@@ -110,6 +113,17 @@ static void backlog_add_tenant(struct tenant_figure *tenants, size_t *n, int32_t
         tenants[(*n)++] = (struct tenant_figure){ .tenant = tenant, .n = due };
 }
 
+/* Takes the array. NULL: this node does not measure. */
+static void backlog_set_tenants(struct backlog *b, struct tenant_figure *tenants, size_t n)
+{
+    tenant_metrics_set(metrics_tenants(b->setup.metrics), TENANT_BACKLOG, tenants, n);
+    pthread_mutex_lock(&b->lock);
+    free(b->tenants);
+    b->tenants = tenants;
+    b->tenant_count = n;
+    pthread_mutex_unlock(&b->lock);
+}
+
 /* Rows of one queue, of several lanes, become one, so that the choice of the longest queues is right. */
 static void backlog_merge(struct backlog *b, struct backlog_rows *rows, struct backlog_counts *ret)
 {
@@ -134,8 +148,7 @@ static void backlog_merge(struct backlog *b, struct backlog_rows *rows, struct b
             backlog_add_tenant(tenants, &tenant_count, rows->v[i].tenant, due);
         }
     }
-    tenant_metrics_set(metrics_tenants(b->setup.metrics), TENANT_BACKLOG, tenants, tenant_count);
-    free(tenants);
+    backlog_set_tenants(b, tenants, tenant_count);
 }
 
 static enum err backlog_count(struct backlog *b, struct backlog_counts *ret, struct error *e)
@@ -150,6 +163,7 @@ static enum err backlog_count(struct backlog *b, struct backlog_counts *ret, str
     backlog_merge(b, &rows, ret);
     memcpy(ret->by_partition, rows.by_partition, sizeof ret->by_partition);
     ret->total += b->setup.waiting(b->setup.context);
+    ret->busy_milli = b->setup.busy_milli(b->setup.context, b->reader);
     ret->at_ns = clock_steady_ns(b->setup.clock);
     return ERR_OK;
 }
@@ -172,7 +186,7 @@ static void backlog_stop_showing(struct backlog *b)
 {
     b->was_mine = false;
     metric_unset(b->setup.metrics, METRIC_WORKERS_WANTED);
-    tenant_metrics_set(metrics_tenants(b->setup.metrics), TENANT_BACKLOG, NULL, 0);
+    backlog_set_tenants(b, NULL, 0);
 }
 
 /* Returns after how many milliseconds it is to count again. */
@@ -193,6 +207,8 @@ static int64_t backlog_measure(struct backlog *b)
     if (!rc)
         b->counts = counts;
     pthread_mutex_unlock(&b->lock);
+    if (!rc)
+        b->setup.counted(b->setup.context, mine, b->reader);
     return max_of((clock_steady_ns(b->setup.clock) - begun_ns) / 1000000 * EVERY_COSTS, (int64_t)EVERY_MS);
 }
 
@@ -243,12 +259,58 @@ void backlog_print(struct backlog *b, struct buf *out)
     free(c);
 }
 
+int64_t backlog_of_tenant(struct backlog *b, int32_t tenant)
+{
+    pthread_mutex_lock(&b->lock);
+    int64_t due = b->tenants ? 0 : -1;
+    for (size_t i = 0; i < b->tenant_count; i++)
+        due += b->tenants[i].tenant == tenant ? b->tenants[i].n : 0;
+    pthread_mutex_unlock(&b->lock);
+    return due;
+}
+
 int64_t backlog_folded(struct backlog *b)
 {
     pthread_mutex_lock(&b->lock);
     int64_t folded = b->counts.folded;
     pthread_mutex_unlock(&b->lock);
     return folded;
+}
+
+/* ---- figures of a minute ---- */
+
+int64_t backlog_busy_workers(struct reader *r, int64_t now_ms)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct worker_rows rows = { 0 };
+    struct error e = { 0 };
+    int64_t running = 0, slots = 0;
+    arena_init(&a, BACKLOG_ARENA);
+    if (reader_workers(r, (struct uuid){ 0 }, LIST_MAX, &a, &rows, &e))
+        log_debug("workers_not_counted", kv_err(&e));
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct worker_row *w = &rows.v[i];
+        if (w->left_ms || now_ms - w->seen_ms > WORKER_SILENT_MS)
+            continue;
+        running += w->running;
+        slots += w->slots;
+    }
+    return slots ? running * 1000 / slots : 0;
+}
+
+void backlog_measure_stats(struct backlog *b, struct stats *all, struct stats_counters *tenants)
+{
+    if (!b)
+        return;
+    pthread_mutex_lock(&b->lock);
+    bool known = b->counts.at_ns && clock_steady_ns(b->setup.clock) - b->counts.at_ns < (int64_t)STALE_MS * 1000000;
+    if (known) {
+        all->v[STAT_BACKLOG] = b->counts.total;
+        all->v[STAT_BUSY_MILLI] = b->counts.busy_milli;
+    }
+    for (size_t i = 0; known && i < b->tenant_count; i++)
+        stats_count(tenants, b->tenants[i].tenant, STAT_BACKLOG, b->tenants[i].n);
+    pthread_mutex_unlock(&b->lock);
 }
 
 /* ---- construction and destruction ---- */
@@ -280,5 +342,6 @@ void backlog_free(struct backlog *b)
     reader_free(b->reader);
     pthread_mutex_destroy(&b->lock);
     pthread_cond_destroy(&b->wakeup);
+    free(b->tenants);
     free(b);
 }

@@ -66,7 +66,7 @@ struct run_progress {
     struct uuid *open;           /* not final, without the deadline */
     size_t open_count;
     size_t open_steps; /* of these: steps and their items, no compensations */
-    size_t waiting;    /* of these: SCHEDULED, BLOCKED or PAUSED */
+    size_t waiting;    /* of these: SCHEDULED, BLOCKED or PAUSED, unless a plan ends them (OP_STOP 8) */
     size_t missing;    /* steps without a row */
     bool has_timer;    /* the deadline waits */
     bool has_undo;     /* compensations have begun */

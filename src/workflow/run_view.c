@@ -242,7 +242,8 @@ static void progress_add(struct run_progress *g, const struct task *t)
         return;
     g->open[g->open_count++] = t->id;
     g->open_steps += place_kind(t->place) == PLACE_KIND_STEP;
-    g->waiting += t->state != TASK_RUNNING;
+    bool planned = t->state != TASK_PAUSED && stop_finds_planned(t->links, t->place);
+    g->waiting += t->state != TASK_RUNNING && !planned;
 }
 
 enum err run_progress_read(struct run_view *v, struct run_progress *ret, struct error *e)

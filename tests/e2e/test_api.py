@@ -24,7 +24,7 @@ WRITES = [("POST", "/v1/tasks"), ("POST", "/v1/tasks/batch"), ("POST", "/v1/task
           ("DELETE", f"/v1/recurring-tasks/{NOBODY}"), *(("POST", f"/v1/tasks/{NOBODY}/{a}") for a in ONE_TASK),
           *(("POST", f"/v1/recurring-tasks/{NOBODY}/{a}") for a in ("pause", "resume", "trigger-now"))]
 RESOURCES = {"/v1/queues": "PUT PATCH DELETE", "/v1/calendars": "PUT DELETE", "/v1/tenants": "PATCH", "/v1/api-keys": "DELETE"}
-READS += ["/v1/audit", "/v1/breakers", "/v1/tasks/names", f"/v1/tasks/{NOBODY}/dependencies"]
+READS += ["/v1/audit", "/v1/breakers", "/v1/events", "/v1/tasks/names", f"/v1/tasks/{NOBODY}/dependencies"]
 WRITES += [("POST", f"/v1/breakers/{NOBODY}/close"), ("POST", f"/v1/tasks/{NOBODY}/dependencies"),
            ("DELETE", f"/v1/tasks/{NOBODY}/dependencies/{NOBODY}")]
 READS += [*RESOURCES, *(f"{r}/nobody" for r in RESOURCES if r != "/v1/api-keys")]
@@ -32,7 +32,7 @@ WRITES += [("POST", "/v1/tenants"), ("POST", "/v1/api-keys"), *((m, f"{r}/nobody
 READS += [f"/v1/tasks/{NOBODY}/upcoming", f"/v1/tasks/{NOBODY}/explain", "/v1/executions", "/v1/upcoming", f"/v1/dlq/{NOBODY}", "/v1/jobs", f"/v1/jobs/{NOBODY}"]
 WRITES += [("POST", "/v1/tasks/bulk"), ("POST", "/v1/dlq/retry"), ("POST", f"/v1/dlq/{NOBODY}/retry"), ("POST", f"/v1/dlq/{NOBODY}/archive"),
            ("POST", f"/v1/jobs/{NOBODY}/cancel"), ("POST", "/v1/preview")]
-READS += ["/v1/workers", f"/v1/workers/{NOBODY}"]
+READS += ["/v1/stats", "/v1/alerts", "/v1/workers", f"/v1/workers/{NOBODY}"]
 WRITES += [("POST", "/v1/leases"), *(("POST", f"/v1/leases/nobody/{a}") for a in ("heartbeat", "complete", "fail"))]
 READS += ["/v1/workflow-definitions", "/v1/workflow-definitions/nobody", "/v1/workflows", f"/v1/workflows/{NOBODY}",
           f"/v1/workflows/{NOBODY}/status", f"/v1/workflows/{NOBODY}/steps", f"/v1/workflows/{NOBODY}/steps/nobody"]

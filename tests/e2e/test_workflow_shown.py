@@ -476,7 +476,7 @@ def test_a_paused_run_that_is_cancelled_asks_for_no_resume(ask, plain, client):
 def test_a_run_that_is_paused_between_its_attempts_says_both(ask, plain, client, receiver):
     receiver.answer("/a", Reply(status=400))
     made = client.post("/v1/workflows", {"definition": {"steps": [{"name": "a", "target_config": {"url": receiver.url("/a")}}]}, "deadline_seconds": 600,
-                                         "retry": {"max_attempts": 2, "base_delay_ms": 60000, "backoff": "FIXED"}}).json["id"]
+                                         "retry": {"max_attempts": 2, "base_delay_ms": 60000, "backoff": "FIXED", "jitter": "NONE"}}).json["id"]
     until(lambda: client.get(f"/v1/workflows/{made}").json["attempts"] == 1)
     assert [x["status"] for x in client.get(f"/v1/tasks/{made}/executions").json["executions"]] == ["FAILED"]
     ask("pause", made)

@@ -321,6 +321,7 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .unstarted = memory_unstarted,
                                            .workers = memory_workers,
                                            .breakers = memory_reader_breakers,
+                                           .stats = memory_reader_stats,
                                            .hits = memory_hits,
                                            .records = memory_records,
                                            .history = memory_history,

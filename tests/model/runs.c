@@ -174,7 +174,8 @@ static void memory_stop_answer(struct store_memory *s, struct op_stop *op)
         const struct task *t = steps.v[i];
         if (t->links & TASK_OPEN && t->target == TARGET_WORKFLOW)
             op->ret_runs[op->ret_run_count++] = t->id;
-        else if (t->state == TASK_RUNNING && op->ret_running_count < STOP_RUNNING_MAX)
+        else if (t->state == TASK_RUNNING && !(t->links & (TASK_OPEN | TASK_OPENED)) &&
+                 op->ret_running_count < STOP_RUNNING_MAX)
             op->ret_running[op->ret_running_count++] = (struct fenced_id){ t->id, t->fence };
     }
 }
@@ -187,7 +188,7 @@ static void memory_stop_steps(struct store_memory *s, const struct picks *steps,
     op->ret_more = false;
     for (size_t i = 0; i < steps->n; i++) {
         struct task next = *steps->v[i];
-        if (!(stop_states(op->change) >> next.state & 1))
+        if (!(stop_states(op->change, stop_finds_planned(next.links, next.place)) >> next.state & 1))
             continue;
         op->ret_more = op->ret_changed == op->max;
         if (op->ret_more)

@@ -147,6 +147,8 @@ static void leases_end_acquire(struct request *q)
 {
     struct lease_acquire *acquire = q->context;
     struct op *op = &acquire->ask.claim.op;
+    for (size_t i = 0; !op->rc && i < acquire->ask.claim.ret.n; i++)
+        live_on_started(q->server->live, &acquire->ask.claim.ret.v[i]);
     if (op->rc)
         request_fail(q, &op->error);
     else
@@ -254,7 +256,7 @@ static void leases_on_expired(struct op *op)
     for (size_t i = 0; op->rc == ERR_OK && i < acquire->expired.n; i++) {
         if (setup->lease_over)
             setup->lease_over(setup->context, &acquire->expired.v[i], i ? 0 : unblocked);
-        metric_add(setup->metrics, METRIC_TASKS_EXPIRED, 1);
+        metric_add_for(setup->metrics, METRIC_TASKS_EXPIRED, acquire->expired.v[i].tenant, 1);
     }
     request_later(q, leases_answer_valid);
 }
@@ -579,12 +581,14 @@ static void leases_on_settled(struct op *op)
     }
     enum task_state state = h->settlement.ret_state;
     leases_count_outcome(q, &h->task, &h->settlement);
+    live_on_lease_settled(q->server->live, &h->task, &h->settlement);
     if (setup->lease_over)
         setup->lease_over(setup->context, &h->task,
                           op_unblocked(q->write.settle.ret_unblocked_lanes, q->write.settle.ret_arrivals_left));
     if (state == TASK_SCHEDULED) {
         h->task.state = TASK_SCHEDULED;
         h->task.due_ms = v->due_ms;
+        h->task.attempts = v->attempts;
         request_nudge(q, &h->task, 1);
     }
     leases_answer_report(q, state, v->due_ms);

@@ -27,8 +27,11 @@ enum {
     X(GET, "/openapi.json", PUBLIC, NO_BODY, status_openapi, ROUTE_INLINE | OP, 0)                                     \
     X(GET, "/metrics", METRICS_READ, NO_BODY, status_metrics, ROUTE_INLINE | ROUTE_TEXT | OP, 0)                       \
     X(GET, "/v1/scheduler/status", STATUS_READ, NO_BODY, status_scheduler, OP, 0)                                      \
+    X(GET, "/v1/stats", STATUS_READ, NO_BODY, stats_list, OP, 0)                                                       \
+    X(GET, "/v1/alerts", STATUS_READ, NO_BODY, alerts_list, OP, 0)                                                     \
     X(GET, "/v1/workers", STATUS_READ, NO_BODY, workers_list, OP, 0)                                                   \
     X(GET, "/v1/workers/{id}", STATUS_READ, NO_BODY, workers_get, OP, 0)                                               \
+    X(GET, "/v1/events", TASKS_READ, NO_BODY, live_stream_events, ROUTE_EVENTS, 0)                                     \
     X(GET, "/v1/audit", AUDIT_READ, NO_BODY, audit_list, OP, 0)                                                        \
     X(GET, "/v1/breakers", QUEUES_READ, NO_BODY, breakers_list, OP, 0)                                                 \
     X(POST, "/v1/breakers/{id}/close", QUEUES_WRITE, SMALL, breakers_close_one, EDIT | OP, 0)                          \
@@ -43,7 +46,7 @@ enum {
     X(GET, "/v1/notification-settings/{id}", NOTIFICATIONS_READ, NO_BODY, settings_get, READS, 0)                      \
     X(PATCH, "/v1/notification-settings/{id}", NOTIFICATIONS_WRITE, SMALL, settings_patch, EDIT, 0)                    \
     X(DELETE, "/v1/notification-settings/{id}", NOTIFICATIONS_WRITE, SMALL, settings_delete, EDIT, 0)                  \
-    X(POST, "/v1/notification-settings/{id}/test", NOTIFICATIONS_WRITE, SMALL, messages_test, READS, 0)                \
+    X(POST, "/v1/notification-settings/{id}/test", NOTIFICATIONS_WRITE, SMALL, messages_test, EDIT, 0)                 \
     X(GET, "/v1/incidents", NOTIFICATIONS_READ, NO_BODY, incidents_list, READS, 0)                                     \
     X(GET, "/v1/incidents/{id}", NOTIFICATIONS_READ, NO_BODY, incidents_get, READS, 0)                                 \
     X(POST, "/v1/incidents/{id}/ack", NOTIFICATIONS_WRITE, SMALL, incidents_ack, EDIT, 0)                              \

@@ -305,8 +305,15 @@ enum err signal_too_late(struct error *e)
 
 /* ---- OP_STOP ---- */
 
-unsigned stop_states(enum run_change c)
+bool stop_finds_planned(int links, int64_t place)
 {
+    return (links & (TASK_OPENED | TASK_AGAIN)) == TASK_OPENED && place_kind(place) == PLACE_KIND_STEP;
+}
+
+unsigned stop_states(enum run_change c, bool planned)
+{
+    if (planned && (c == RUN_CANCEL || c == RUN_CLOSE))
+        return 1u << TASK_PAUSED;
     static const unsigned states[] = {
         [RUN_CANCEL] = 1u << TASK_SCHEDULED | 1u << TASK_BLOCKED | 1u << TASK_PAUSED,
         [RUN_PAUSE] = 1u << TASK_SCHEDULED | 1u << TASK_BLOCKED,
@@ -392,9 +399,15 @@ static bool stop_opens(const struct task *t, const struct op_stop *op)
 
 void stop_step(struct task *t, const struct op_stop *op)
 {
-    assert(stop_states(op->change) >> t->state & 1);
+    bool planned = stop_finds_planned(t->links, t->place), ends = op->change == RUN_CANCEL || op->change == RUN_CLOSE;
+    assert(stop_states(op->change, planned) >> t->state & 1);
     t->updated_ms = op->now_ms;
     t->waits_for = (struct str){ 0 };
+    if (planned && ends) {
+        t->state = TASK_SCHEDULED;
+        task_set_due(t, op->now_ms);
+        return;
+    }
     if (stop_opens(t, op)) {
         t->state = TASK_RUNNING;
         t->links |= TASK_OPEN | TASK_WAITS;

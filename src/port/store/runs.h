@@ -251,8 +251,12 @@ struct op_signal {
  *     a map. The caller stops the runs that became RUNNING.
  *  6. With a range, only steps of the places from..to (inclusive) are changed and returned; the run's row stays.
  *  7. ret_more: more than max are left; call again. ret_running: steps that are RUNNING under a claim, at most
- *     STOP_RUNNING_MAX, by place: the caller recalls them. ret_runs: open control steps (TASK_OPEN) with
- *     TARGET_WORKFLOW, which may be runs of their own: the caller stops those, too. */
+ *     STOP_RUNNING_MAX, by place: the caller recalls them. Those with TASK_OPENED are none of them: a recall would end
+ *     them without what they have to undo, and their plan sees the stop. ret_runs: open control steps (TASK_OPEN) with
+ *     TARGET_WORKFLOW, which may be runs of their own: the caller stops those, too.
+ *  8. CANCEL and CLOSE leave a step that has TASK_OPENED and is not about to begin again to its plan, which ends it
+ *     with all that it has to undo: if it is SCHEDULED or BLOCKED, it stays as it is; if it is PAUSED, it becomes
+ *     SCHEDULED with due_ms now_ms. */
 enum run_change { RUN_CANCEL, RUN_PAUSE, RUN_RESUME, RUN_CLOSE };
 
 struct op_stop {
@@ -422,7 +426,8 @@ enum err signal_check_same(const struct signal_row *old, const struct signal_row
 enum err signal_check_room(size_t count, int64_t bytes, struct error *e) must_use; /* with the new one */
 enum err signal_too_late(struct error *e);
 
-unsigned stop_states(enum run_change c);                     /* bit s: steps in state s are changed */
+bool stop_finds_planned(int links, int64_t place);           /* OP_STOP 8 */
+unsigned stop_states(enum run_change c, bool planned);       /* bit s: steps in state s are changed */
 bool run_is_late(const struct run_row *run, int64_t now_ms); /* it was not stopped yet at its deadline */
 /* OP_STOP 2, 3, 4 and 6. run: its stop and its deadline, as they were before. */
 void stop_places(const struct op_stop *op, const struct run_row *run, int64_t *ret_from, int64_t *ret_to);

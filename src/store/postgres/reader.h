@@ -73,6 +73,8 @@ enum err reader_postgres_lease(struct reader *base, int32_t tenant, struct uuid 
                                struct lease_row *ret, struct error *e);
 enum err reader_postgres_workers(struct reader *base, struct uuid before, size_t max, struct arena *a,
                                  struct worker_rows *ret, struct error *e);
+enum err reader_postgres_stats(struct reader *base, const struct stats_filter *f, struct arena *a,
+                               struct stats_points *ret, struct error *e);
 enum err reader_postgres_hits(struct reader *base, size_t max, struct arena *a, struct hit_list *ret, struct error *e);
 enum err reader_postgres_records(struct reader *base, const struct record_filter *f, struct arena *a,
                                  struct record_page *ret, struct error *e);

@@ -109,6 +109,9 @@ static const char *const reader_sql[] = {
         SQL_NAME) " FROM breakers WHERE id < ?1 AND (?2 < 0 OR tenant_id = ?2) "
                   "AND (?3 IS NULL OR ?3 = '' OR host = ?3) AND (?4 = 0 OR (host = '*') = (?4 = 2)) "
                   "ORDER BY id DESC LIMIT ?5",
+    [RD_STATS] = "SELECT 0, ?2 + (minute_ms - ?2) / ?4 * ?4" STATS_MAP(
+        STATS_TOTAL) " FROM stats WHERE tenant_id = ?1 "
+                     "AND minute_ms >= ?2 AND minute_ms < ?3 GROUP BY (minute_ms - ?2) / ?4 ORDER BY 2",
     [RD_UNSTARTED] = "SELECT (SELECT count(*) FROM tasks INDEXED BY tasks_spawned WHERE parent_id = ?1 "
                      "AND state < " SQL_RUNNING " AND " UNSTARTED
                      ") + (SELECT count(*) FROM tasks INDEXED BY tasks_parent WHERE parent_id = ?1 "
@@ -622,49 +625,51 @@ static void reader_sqlite_free(struct reader *base)
     free(r);
 }
 
+static const struct reader_ops reader_sqlite_ops = { .get = reader_sqlite_get,
+                                                     .list = reader_sqlite_list,
+                                                     .count = reader_sqlite_count,
+                                                     .executions = reader_sqlite_executions,
+                                                     .history = reader_sqlite_history,
+                                                     .idempotency = reader_sqlite_idempotency,
+                                                     .key = reader_sqlite_key,
+                                                     .keys = reader_sqlite_keys,
+                                                     .dedupe = reader_sqlite_dedupe,
+                                                     .causes = reader_sqlite_causes,
+                                                     .names = reader_sqlite_names,
+                                                     .catalog_get = reader_sqlite_catalog_get,
+                                                     .catalog_list = reader_sqlite_catalog_list,
+                                                     .slots = reader_sqlite_slots,
+                                                     .links = reader_sqlite_links,
+                                                     .lanes = reader_sqlite_lanes,
+                                                     .queues = reader_sqlite_queues,
+                                                     .counts = reader_sqlite_counts,
+                                                     .queue_due = reader_sqlite_queue_due,
+                                                     .backlog = reader_sqlite_backlog,
+                                                     .usage = reader_sqlite_usage,
+                                                     .lease = reader_sqlite_lease,
+                                                     .unstarted = reader_sqlite_unstarted,
+                                                     .workers = reader_sqlite_workers,
+                                                     .breakers = reader_sqlite_breakers,
+                                                     .stats = reader_sqlite_stats,
+                                                     .hits = reader_sqlite_hits,
+                                                     .records = reader_sqlite_records,
+                                                     .audit = reader_sqlite_audit,
+                                                     .sealed = reader_sqlite_sealed,
+                                                     .sealed_page = reader_sqlite_sealed_page,
+                                                     .key_prints = reader_sqlite_key_prints,
+                                                     .definition = reader_sqlite_definition,
+                                                     .workflow = reader_sqlite_workflow,
+                                                     .workflows = reader_sqlite_workflows,
+                                                     .run = reader_sqlite_run,
+                                                     .steps = reader_sqlite_steps,
+                                                     .outputs = reader_sqlite_outputs,
+                                                     .signals = reader_sqlite_signals,
+                                                     .free = reader_sqlite_free };
+
 enum err reader_sqlite_open(const char *path, struct reader **ret, struct error *e)
 {
-    static const struct reader_ops ops = { .get = reader_sqlite_get,
-                                           .list = reader_sqlite_list,
-                                           .count = reader_sqlite_count,
-                                           .executions = reader_sqlite_executions,
-                                           .history = reader_sqlite_history,
-                                           .idempotency = reader_sqlite_idempotency,
-                                           .key = reader_sqlite_key,
-                                           .keys = reader_sqlite_keys,
-                                           .dedupe = reader_sqlite_dedupe,
-                                           .causes = reader_sqlite_causes,
-                                           .names = reader_sqlite_names,
-                                           .catalog_get = reader_sqlite_catalog_get,
-                                           .catalog_list = reader_sqlite_catalog_list,
-                                           .slots = reader_sqlite_slots,
-                                           .links = reader_sqlite_links,
-                                           .lanes = reader_sqlite_lanes,
-                                           .queues = reader_sqlite_queues,
-                                           .counts = reader_sqlite_counts,
-                                           .queue_due = reader_sqlite_queue_due,
-                                           .backlog = reader_sqlite_backlog,
-                                           .usage = reader_sqlite_usage,
-                                           .lease = reader_sqlite_lease,
-                                           .unstarted = reader_sqlite_unstarted,
-                                           .workers = reader_sqlite_workers,
-                                           .breakers = reader_sqlite_breakers,
-                                           .hits = reader_sqlite_hits,
-                                           .records = reader_sqlite_records,
-                                           .audit = reader_sqlite_audit,
-                                           .sealed = reader_sqlite_sealed,
-                                           .sealed_page = reader_sqlite_sealed_page,
-                                           .key_prints = reader_sqlite_key_prints,
-                                           .definition = reader_sqlite_definition,
-                                           .workflow = reader_sqlite_workflow,
-                                           .workflows = reader_sqlite_workflows,
-                                           .run = reader_sqlite_run,
-                                           .steps = reader_sqlite_steps,
-                                           .outputs = reader_sqlite_outputs,
-                                           .signals = reader_sqlite_signals,
-                                           .free = reader_sqlite_free };
     struct reader_sqlite *r = xnew(*r);
-    r->base.ops = &ops;
+    r->base.ops = &reader_sqlite_ops;
     if (conn_open(&r->conn, path, CONN_READER, e) || conn_prepare(&r->conn, reader_sql, array_count(reader_sql), e)) {
         reader_sqlite_free(&r->base);
         return e->code;

@@ -373,6 +373,37 @@ static void a_cancel_takes_what_waits_page_by_page(void **state) /* OP_STOP 2, 7
     assert_int_equal(again.ret_changed, 0);
 }
 
+static void a_stop_leaves_what_was_opened_to_its_plan(void **state) /* OP_STOP 7, 8 */
+{
+    struct world *w = *state;
+    struct open_row rows[STEPS];
+    struct task run = open_run(w, rows), sub = claim_step(w, rows[0].task.id);
+    struct run_row begin;
+    struct op_open inner = open_of(&sub, &begin, NULL, 0);
+    inner.root = begin.root = run.id;
+    inner.expected = 1;
+    apply(w, &inner.op);
+    struct op_stop own = stop_of(&sub, RUN_CANCEL), outer = stop_of(&run, RUN_CANCEL);
+    struct op_stop pause = stop_of(&run, RUN_PAUSE), again = outer, last = outer;
+    apply(w, &own.op);
+    assert_state(w, sub.id, TASK_SCHEDULED);
+    apply(w, &pause.op);
+    assert_state(w, sub.id, TASK_PAUSED);
+    outer.now_ms = NOW + 40;
+    apply(w, &outer.op);
+    assert_state(w, sub.id, TASK_SCHEDULED);
+    assert_int_equal(get(w, sub.id).due_ms, NOW + 40);
+    again.now_ms = NOW + 50;
+    apply(w, &again.op);
+    assert_true(again.ret_changed == 0 && !again.ret_more);
+    assert_state(w, sub.id, TASK_SCHEDULED);
+    sub = claim_step(w, sub.id);
+    apply(w, &last.op);
+    for (size_t i = 0; i < last.ret_running_count; i++)
+        assert_false(uuid_eq(last.ret_running[i].id, sub.id));
+    assert_state(w, sub.id, TASK_RUNNING);
+}
+
 static void a_cancel_starts_nothing(void **state) /* OP_STOP 2 */
 {
     struct world *w = *state;
@@ -662,6 +693,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_signal_after_the_timeout_is_refused),
     store_test(a_deadline_is_not_paused),
     store_test(a_cancel_takes_what_waits_page_by_page),
+    store_test(a_stop_leaves_what_was_opened_to_its_plan),
     store_test(a_cancel_starts_nothing),
     store_test(runs_that_are_not_there_are_not_stopped),
     store_test(a_pause_holds_and_a_resume_goes_on),

@@ -18,33 +18,35 @@ static const struct pg_statement write_run = {
     "stop_write_run",
     "UPDATE runs SET stop = $2, paused = $3, stopped_by = coalesce(nullif($4, ''), stopped_by) WHERE run_id = $1"
 };
-/* $1 run, $2 and $3 places, $4 states as bits, $5 at most */
+/* $1 run, $2 and $3 places, $4 states as bits, $5 those of steps that were opened, $6 at most */
 #define IN_RANGE "t.run_id = $1 AND t.place BETWEEN $2 AND $3"
-#define CHANGED  IN_RANGE " AND ($4 >> t.state) & 1 = 1"
+#define CHANGED                                                                                                        \
+    IN_RANGE " AND (CASE WHEN t.links & 1056 = 32 AND t.place >> 48 = 0 THEN $5 ELSE $4 END >> t.state) & 1 = 1"
 static const struct pg_statement read_slots = {
     "stop_slots",
     "SELECT key FROM (SELECT id, waits_for FROM tasks AS t WHERE " CHANGED
-    " AND t.gates IS NOT NULL ORDER BY t.place LIMIT $5) AS x, LATERAL (SELECT s.key FROM slots AS s WHERE s.task_id = x.id "
+    " AND t.gates IS NOT NULL ORDER BY t.place LIMIT $6) AS x, LATERAL (SELECT s.key FROM slots AS s WHERE s.task_id = x.id "
     "UNION SELECT x.waits_for WHERE x.waits_for IS NOT NULL) AS k",
 };
 static const struct pg_statement lock_steps = {
     "stop_steps",
-    "SELECT " STEP_COLUMNS " FROM tasks AS t WHERE " CHANGED " ORDER BY t.place LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED",
+    "SELECT " STEP_COLUMNS " FROM tasks AS t WHERE " CHANGED " ORDER BY t.place LIMIT $6 FOR NO KEY UPDATE SKIP LOCKED",
 };
 static const struct pg_statement count_steps = { "stop_count",
                                                  "SELECT count(*) FROM (SELECT FROM tasks AS t WHERE " CHANGED
-                                                 " LIMIT $5 + 1) AS x" };
+                                                 " LIMIT $6 + 1) AS x" };
 static const struct pg_statement read_running = {
     "stop_running",
     "SELECT t.id, t.fence FROM tasks AS t WHERE " IN_RANGE " AND t.state = " SQL_RUNNING
-    " AND t.claim_id IS NOT NULL ORDER BY t.place LIMIT $4",
+    " AND t.claim_id IS NOT NULL AND t.links & 32 = 0 ORDER BY t.place LIMIT $4",
 };
 static const struct pg_statement read_runs = {
     "stop_runs",
     "SELECT t.id FROM tasks AS t WHERE " IN_RANGE " AND t.state = " SQL_RUNNING
     " AND t.links & 16 <> 0 AND t.target = 4 ORDER BY t.place",
 };
-static_assert(TASK_OPEN == 16 && TASK_AGAIN == 1024 && TARGET_WORKFLOW == 4, "statements name them by number");
+static_assert(TASK_OPEN == 16 && TASK_OPENED == 32 && TASK_AGAIN == 1024 && TARGET_WORKFLOW == 4,
+              "statements name them by number");
 static const struct pg_statement lock_open_run = {
     "stop_open_run",
     "SELECT " STEP_COLUMNS " FROM tasks AS t WHERE t.id = $1 AND t.links & 1040 <> 0 FOR NO KEY UPDATE SKIP LOCKED",
@@ -76,7 +78,8 @@ static void pg_stop_add_range(struct pg_params *p, const struct pg_stopping *x)
 static void pg_stop_add_steps(struct pg_params *p, const struct pg_stopping *x)
 {
     pg_stop_add_range(p, x);
-    pg_add_i32(p, (int32_t)stop_states(x->op->change));
+    pg_add_i32(p, (int32_t)stop_states(x->op->change, false));
+    pg_add_i32(p, (int32_t)stop_states(x->op->change, true));
     pg_add_i64(p, (int64_t)x->op->max);
 }
 

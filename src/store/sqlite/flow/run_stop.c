@@ -32,7 +32,8 @@ static enum err sqlite_stop_read_steps(struct stopping *x, struct error *e)
     sqlite3_stmt *st = writer_stmt(x->s, ST_STEPS);
     size_t cap = 0;
     (void)bind_uuid(st, 1, &op->run);
-    sqlite3_bind_int64(st, 2, stop_states(op->change));
+    sqlite3_bind_int64(st, 2, stop_states(op->change, false));
+    sqlite3_bind_int64(st, 6, stop_states(op->change, true));
     sqlite3_bind_int64(st, 3, (int64_t)op->max + 1);
     sqlite_stop_bind_range(st, 4, x);
     for (bool row;; x->n++) {
@@ -127,8 +128,9 @@ static enum err sqlite_stop_read_running(struct stopping *x, struct error *e)
     sqlite_stop_bind_range(st, 2, x);
     for (bool row; !rc && !(rc = conn_step(&x->s->conn, st, &row, e)) && row;) {
         struct uuid id = row_uuid(st, 0);
-        bool is_open = sqlite3_column_int(st, 2) & TASK_OPEN;
-        if (!is_open && n < STOP_RUNNING_MAX)
+        int links = sqlite3_column_int(st, 2);
+        bool is_open = links & TASK_OPEN;
+        if (!(links & (TASK_OPEN | TASK_OPENED)) && n < STOP_RUNNING_MAX)
             running[n++] = (struct fenced_id){ id, sqlite3_column_int64(st, 1) };
         if (!is_open || sqlite3_column_int(st, 3) != TARGET_WORKFLOW)
             continue;
