@@ -2,8 +2,8 @@
 /* port/store.h - where tasks are stored: the front door.
  *
  * Writes are operations (port/store/operation.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h,
- * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, stats.h, retention.h, and audit.h and incidents.h
- * for what operations leave behind. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads are in
+ * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, stats.h, retention.h, and audit.h and incidents.h for what
+ * operations leave behind. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads are in
  * port/store/reader.h.
  *
  * What holds for every operation:

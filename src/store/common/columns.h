@@ -323,9 +323,9 @@ struct table {
 extern const struct table table_due; /* TASK_COLUMNS_DUE */
 extern const struct table table_tasks, table_executions, table_idempotency, table_api_keys, table_catalog, table_nodes;
 extern const struct table table_task_leases, table_workers, table_worker_groups, table_breakers;
-extern const struct table table_runs, table_signals, table_workflows, table_audit, table_stats, table_hits,
-    table_records;
+extern const struct table table_runs, table_signals, table_workflows, table_audit, table_stats;
 extern const struct table table_stats_points; /* of struct stats_point */
+extern const struct table table_hits, table_records;
 
 /* The value of a column, for writing.
  * - column_number: COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64 and COL_FAILED. False: NULL.
