@@ -1,14 +1,13 @@
 // Where the dashboard begins: a session first, then the pages.
 import { h, render } from './lib/dom.js';
 import { connection, login, Problem, session } from './lib/api.js';
-import { startApp } from './lib/app.js';
-import { go } from './lib/router.js';
+import { home, startApp } from './lib/app.js';
 import { brand, icon } from './view/icons.js';
 
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));
 const theme = localStorage.getItem('belfry.theme');
 if (theme) document.documentElement.dataset.theme = theme;
-let back = '#/overview'; // where somebody was when the session ended
+let back = ''; // where somebody was when the session ended
 
 /** @param {string} [notice] */
 function showLogin(notice) {
@@ -38,7 +37,8 @@ function showLogin(notice) {
             notice ? h('p.second', notice) : null,
             h('form', { onsubmit: submit },
                 h('div.field', h('label', { for: 'key' }, 'API key'),
-                    h('input', { id: 'key', type: 'password', autocomplete: 'off', autofocus: true, placeholder: 'bf_…', 'aria-invalid': state.error ? 'true' : null,
+                    h('input', { id: 'key', type: 'password', autocomplete: 'off', autofocus: true, placeholder: 'bf_…',
+                        'aria-invalid': state.error ? 'true' : null,
                         'aria-describedby': state.error ? 'key-error' : 'key-hint', mounted: (/** @type {HTMLElement} */ e) => e.focus() }),
                     state.error ? h('span.error', { id: 'key-error', role: 'alert' }, icon('failed'), state.error)
                         : h('span.label', { id: 'key-hint' }, 'The session ends after 12 hours. The key is not kept in the browser.')),
@@ -55,7 +55,7 @@ let app = null;
 function enter() {
     app?.stop();
     render(root);
-    if (!location.hash.startsWith('#/')) go(back, { replace: true });
+    if (!/^#\/./.test(location.hash)) history.replaceState(null, '', back || home());
     app = startApp(root, () => leave());
 }
 
@@ -75,12 +75,13 @@ async function begin() {
     const code = /^#code=([\w-]+)/.exec(location.hash)?.[1];
     if (location.hash.startsWith('#/')) back = location.hash;
     try {
-        if (code) history.replaceState(null, '', '#/overview'); // a code works once: it does not stay in the history
+        if (code) history.replaceState(null, '', '#'); // a code works once: it does not stay in the history
         connection.session = code ? await login({ code }) : await session();
         enter();
     } catch (error) {
         const refused = error instanceof Problem && error.status !== 401 && error.status !== 403;
-        showLogin(code ? 'The link was used already, or is older than 60 seconds.' : refused ? /** @type {Error} */ (error).message : undefined);
+        showLogin(code ? 'The link was used already, or is older than 60 seconds.' : refused ? /** @type {Error} */ (error).message
+            : undefined);
     }
 }
 begin();

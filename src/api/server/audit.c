@@ -25,6 +25,9 @@ static struct str audit_kind(struct str pattern)
         { "api-keys", "api_key" },
         { "jobs", "job" },
         { "breakers", "breaker" },
+        { "notification-settings", "notification_setting" },
+        { "incidents", "incident" },
+        { "notifications", "notification" },
         { "session", "session" },
     };
     struct str word = str_sub(pattern, strlen("/v1/"), str_find(pattern, '/', strlen("/v1/")));

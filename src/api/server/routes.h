@@ -85,8 +85,12 @@ route_handler status_health, status_ready, status_scheduler, status_metrics, sta
 route_handler breakers_list, breakers_close_one;                                             /* breakers.c */
 route_handler audit_list;                                                                    /* audit.c */
 route_handler stats_list, alerts_list;                                                       /* src/api/stats */
-route_handler live_stream_events;                                              /* api/live/live_streams.c */
-route_handler workers_list, workers_get;                                       /* workers.c */
+route_handler live_stream_events;        /* api/live/live_streams.c */
+route_handler workers_list, workers_get; /* workers.c */
+route_handler settings_list, settings_get, settings_create, settings_patch,
+    settings_delete;                                                           /* src/api/notify/settings.c */
+route_handler incidents_list, incidents_get, incidents_ack, incidents_mute;    /* src/api/notify/incidents.c */
+route_handler messages_list, messages_get, messages_resend, messages_test;     /* src/api/notify/messages.c */
 route_handler site_redirect, site_index, site_file;                            /* src/api/dashboard: site.c */
 route_handler session_login, session_get, session_logout, session_code_create; /* session.c */
 /* src/api/workflow: definitions.c, runs.c, stop.c, retry.c, rerun.c, steps.c, signals.c */

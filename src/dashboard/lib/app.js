@@ -4,7 +4,7 @@ import { render } from './dom.js';
 import { can, logout, Problem, request } from './api.js';
 import { go, link, parseRoute } from './router.js';
 import { startLive, throttled } from './live.js';
-import { keyHandler, KEY_HELP, keysAreOn, setKeys } from './keys.js';
+import { isTyping, keyHandler, KEY_HELP, keysAreOn, setKeys } from './keys.js';
 import { reverse } from './command.js';
 import { ask, show, toast } from '../view/dialog.js';
 import { keyDialog, shell } from '../view/shell.js';
@@ -15,13 +15,15 @@ import { keyDialog, shell } from '../view/shell.js';
  * @typedef {{
  *   route: Route, now: number, zone: string, ui: Record<string, any>, set: (change: Record<string, any>) => void, reload: () => void,
  *   act: (action: Action, subject?: any) => Promise<any>, ask: typeof ask, toast: typeof toast, can: typeof can, loadedAt: number,
- *   error: Error | null, live: string
+ *   error: Error | null, live: string, settled: boolean
  * }} Context
  * @typedef {{
  *   title: (route: Route, data: any) => string, load: (ctx: Context, before: any) => Promise<any>, view: (data: any, ctx: Context) => any,
- *   stay?: (data: any, ctx: Context) => boolean, slow?: number
+ *   says?: (data: any, ctx: Context) => string
  * }} Page
  */
+
+const ANNOUNCE_MS = 5000, COUNTS_MS = 10000;
 
 // name → [title, module, scope]. What one may not see is not in the menu.
 /** @type {Record<string, [string, string, string]>} */
@@ -34,12 +36,15 @@ export const PAGES = {
     dlq: ['Dead letters', '../page/dlq.js', 'dlq:read'],
     queues: ['Queues', '../page/queues.js', 'queues:read'],
     nodes: ['Nodes', '../page/nodes.js', 'status:read'],
-    alerts: ['Alerts', '../page/alerts.js', 'notifications:read'],
+    alerts: ['Alerts', '../page/alerts.js', 'status:read'],
     admin: ['Admin', '../page/admin.js', 'admin'],
 };
 // A page of one thing: tasks/ID.
 /** @type {Record<string, string>} */
 const DETAILS = { tasks: '../page/task.js', workflows: '../page/run.js', 'tasks/edit': '../page/edit.js' };
+
+// The first page that a key may see.
+export const home = () => link([Object.keys(PAGES).find(name => can(PAGES[name][2])) ?? 'tasks']);
 
 /** @param {Route} route */
 function moduleOf(route) {
@@ -51,14 +56,16 @@ function moduleOf(route) {
 /** @param {HTMLElement} root @param {() => void} onEnd */
 export function startApp(root, onEnd) {
     /** @type {any} */
-    const frame = { counts: {}, menu: false, live: 'starting', retryAt: 0, paused: false, zone: localStorage.getItem('belfry.zone') ?? 'local',
+    const frame = { counts: {}, menu: false, live: 'starting', retryAt: 0, paused: false,
+        zone: localStorage.getItem('belfry.zone') ?? 'local',
         hasAlerts: false };
-    /** @type {{route: Route, page: Page | null, data: any, error: Error | null, ui: any, loadedAt: number, visit: number}} */
-    let view = { route: parseRoute(location.hash), page: null, data: null, error: null, ui: {}, loadedAt: 0, visit: 0 };
+    /** @type {{route: Route, page: Page | null, data: any, error: Error | null, ui: any, loadedAt: number, visit: number, settled: boolean}} */
+    let view = { route: parseRoute(location.hash), page: null, data: null, error: null, ui: {}, loadedAt: 0, visit: 0, settled: false };
     let stopped = false, wanted = 0;
 
     /** @returns {Context} */
     const context = () => ({ route: view.route, now: Date.now(), zone: frame.zone, ui: view.ui, loadedAt: view.loadedAt, error: view.error,
+        settled: view.settled,
         live: frame.live, can, ask, toast, set, act, reload: () => loading.now() });
 
     function draw() {
@@ -74,7 +81,20 @@ export function startApp(root, onEnd) {
         const name = view.route.parts[0];
         const title = view.page ? view.page.title(view.route, view.data) : PAGES[name]?.[0] ?? '';
         document.title = `${title} · Belfry`;
+        if (view.page?.says && view.data !== null) announce(view.page.says(view.data, ctx));
         render(root, shell(frame, ctx, view.page, view.data, controls));
+    }
+
+    let announced = '', announcedAt = 0;
+    // To screen readers, when it has changed, and at most every 5 s.
+    /** @param {string} text */
+    function announce(text) {
+        if (text === announced || Date.now() - announcedAt < ANNOUNCE_MS) return;
+        const first = !announcedAt;
+        announced = text;
+        announcedAt = Date.now();
+        const place = document.getElementById('live');
+        if (place && !first) place.textContent = text;
     }
 
     /** @param {Record<string, any>} change */
@@ -89,11 +109,13 @@ export function startApp(root, onEnd) {
         try {
             const data = await page.load(context(), view.data);
             if (visit !== view.visit) return;
-            Object.assign(view, { data, error: null, loadedAt: Date.now() });
+            Object.assign(view, { data, error: null, loadedAt: Date.now(), settled: true });
+            frame.moved = false;
         } catch (error) {
             if (visit !== view.visit || stopped) return;
             if (error instanceof Problem && error.status === 401) return;
             view.error = /** @type {Error} */ (error);
+            view.settled = true;
         }
         draw();
     }
@@ -112,7 +134,7 @@ export function startApp(root, onEnd) {
         const same = view.page && moduleOf(view.route) === path && view.route.parts.join('/') === route.parts.join('/');
         const visit = view.visit + 1;
         view = { route, page: same ? view.page : null, data: same ? view.data : null, error: null, ui: same ? view.ui : {},
-            loadedAt: same ? view.loadedAt : 0, visit };
+            loadedAt: same ? view.loadedAt : 0, visit, settled: false };
         frame.menu = false;
         if (!same) view.ui = {};
         draw();
@@ -125,7 +147,9 @@ export function startApp(root, onEnd) {
         loading.stop(); // what the last page still waits for does not hold this one
         loading = throttled(load);
         await loading.now();
-        if (!same && document.activeElement === document.body) /** @type {HTMLElement | null} */ (document.querySelector('#main h1'))?.focus();
+        if (!same && visit === view.visit && !isTyping(document.activeElement)) {
+            requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector('#main h1'))?.focus({ preventScroll: true }));
+        }
     }
 
     // Does it, says so, and offers the reverse. What is dangerous is asked about first.
@@ -140,7 +164,8 @@ export function startApp(root, onEnd) {
         };
         if (action.label.endsWith('…')) {
             const word = action.label.slice(0, -1);
-            ask({ title: `${word}${subject?.name ? ' ' + subject.name : ''}?`, danger: action.danger, confirm: word, keep: 'Keep it', action: () => action,
+            ask({ title: `${word}${subject?.name ? ' ' + subject.name : ''}?`, danger: action.danger, confirm: word, keep: 'Keep it',
+                action: () => action,
                 body: CONSEQUENCES[word] ?? '', submit: perform });
             return null;
         }
@@ -153,7 +178,14 @@ export function startApp(root, onEnd) {
     }
 
     const live = startLive({
-        onHint: () => { loading.soon(); frameLoading.soon(); },
+        onHint: (kind, data) => {
+            if (kind !== 'counts') {
+                loading.soon();
+                frameLoading.soon();
+            } else if (countsMoved(frame, data) && Date.now() - view.loadedAt > COUNTS_MS) {
+                loading.soon(); // an event may be lost; that something happened is told each second
+            }
+        },
         onState: (state, retryAt) => { frame.live = state; frame.retryAt = retryAt; draw(); },
     });
 
@@ -189,7 +221,11 @@ export function startApp(root, onEnd) {
             a?.click();
             return !!a;
         },
-        actions: () => /** @type {HTMLElement | null} */ (document.querySelector('#main [data-actions] button, #main .head button, #main .actions button'))?.focus(),
+        actions: () => {
+            const first = ['[data-actions]', '.actions',
+                '.head'].map(place => document.querySelector(`#main ${place} button`)).find(Boolean);
+            /** @type {HTMLElement | undefined} */ (first)?.focus();
+        },
         pause: controls.togglePause,
         escape: () => {
             if (document.querySelector('dialog[open]')) return;
@@ -242,20 +278,35 @@ export function searchLink(text) {
     return link(['tasks'], { name: word && !word.endsWith('*') ? word + '*' : word });
 }
 
+// Whether something happened since the page was loaded last, by the totals that come each second.
+/** @param {any} frame @param {any} counts */
+function countsMoved(frame, counts) {
+    const sum = counts ? counts.created + counts.started + counts.completed + counts.failed + counts.retried : 0;
+    if (frame.lastSum !== undefined && frame.lastSum !== sum) frame.moved = true;
+    frame.lastSum = sum;
+    return frame.moved;
+}
+
 // Numbers of the menu and the foot.
 /** @param {any} frame */
 async function frameCounts(frame) {
     if (!can('status:read')) return null;
     try {
         const status = await request('/v1/scheduler/status');
-        const [breakers, incidents] = await Promise.all([
-            can('queues:read') ? request('/v1/breakers?limit=100').catch(() => null) : null,
-            request('/v1/incidents?limit=100').catch(() => null)]);
-        frame.hasAlerts = incidents !== null;
+        // What this server does not have is not asked for again.
+        const absent = frame.absent ??= new Set();
+        /** @param {string} path */
+        const known = path => absent.has(path) ? null : request(path).catch(error => { if ([403,
+            404].includes(error.status)) absent.add(path); return null; });
+        const [breakers, alerts, incidents] = await Promise.all([can('queues:read') ? known('/v1/breakers?limit=100') : null,
+            known('/v1/alerts'), can('notifications:read') ? known('/v1/incidents?limit=100&state=OPEN') : null]);
+        frame.hasAlerts = alerts !== null || incidents !== null;
+        const firing = (alerts?.alerts ?? []).filter((/** @type {any} */ a) => a.state === 'firing' && a.severity !== 'none');
         frame.version = status.version;
         frame.nodes = status.nodes?.length ?? 0;
         return { dlq: status.tasks?.FAILED ?? 0, nodes: frame.nodes, breakers: breakers?.breakers?.length ?? 0,
-            alerts: incidents?.incidents?.filter((/** @type {any} */ i) => i.state !== 'CLOSED').length ?? 0 };
+            alerts: firing.length + (incidents?.incidents ?? []).filter((/** @type {any} */ i) => i.state === 'OPEN'
+                && !i.acknowledged_at).length };
     } catch {
         return null;
     }

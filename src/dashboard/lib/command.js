@@ -18,7 +18,8 @@ export function quote(word) {
 
 /** @param {Action} action @param {string} origin */
 export function curl(action, origin) {
-    const lines = [`curl ${action.method === 'GET' ? '' : `-X ${action.method} `}${quote(origin + action.path)}`, '-H "Authorization: Bearer $BELFRY_KEY"'];
+    const lines = [`curl ${action.method === 'GET' ? '' : `-X ${action.method} `}${quote(origin + action.path)}`,
+        '-H "Authorization: Bearer $BELFRY_KEY"'];
     if (action.etag !== undefined && action.etag !== null) lines.push(`-H 'If-Match: "${action.etag}"'`);
     if (action.body !== undefined) {
         lines.push("-H 'Content-Type: application/json'", '-d ' + quote(JSON.stringify(action.body)));
@@ -30,7 +31,8 @@ export function curl(action, origin) {
 export const cli = action => action.cli ? 'belfry ' + action.cli.map(quote).join(' ') : null;
 
 /** @param {any} task @param {string} verb @param {string} command @param {Partial<Action>} [more] @returns {Action} */
-const onTask = (task, verb, command, more = {}) => ({ label: verb, scope: 'tasks:write', method: 'POST', path: `/v1/tasks/${task.id}/${verb}`,
+const onTask = (task, verb, command, more = {}) => ({ label: verb, scope: 'tasks:write', method: 'POST',
+    path: `/v1/tasks/${task.id}/${verb}`,
     cli: [command, task.id], ...more });
 
 /** @param {any} task */
@@ -51,12 +53,14 @@ export function taskActions(task) {
                 hint: 'although it is blocked' } : {} }));
     }
     if (task.status === 'PAUSED') list.push(onTask(task, 'resume', 'resume', { label: 'Resume', done: `${named(task)} goes on` }));
-    else if (!final && task.status !== 'RUNNING') list.push(onTask(task, 'pause', 'pause', { label: 'Pause', done: `${named(task)} is paused` }));
+    else if (!final && task.status !== 'RUNNING') list.push(onTask(task, 'pause', 'pause', { label: 'Pause',
+        done: `${named(task)} is paused` }));
     if (!final) {
         list.push(onTask(task, 'cancel', 'cancel', { label: 'Cancel…', danger: true, done: `${named(task)} is cancelled` }));
     }
     if (final) {
-        list.push({ label: 'Delete…', scope: 'tasks:write', method: 'DELETE', path: `/v1/tasks/${task.id}`, cli: ['rm', task.id], danger: true,
+        list.push({ label: 'Delete…', scope: 'tasks:write', method: 'DELETE', path: `/v1/tasks/${task.id}`, cli: ['rm', task.id],
+            danger: true,
             done: `${named(task)} is deleted` });
     }
     list.push({ label: 'Explain', scope: 'tasks:read', method: 'GET', path: `/v1/tasks/${task.id}/explain`, cli: ['explain', task.id] });
@@ -79,7 +83,8 @@ export function bulk(action, filter) {
     const commands = /** @type {Record<string, string>} */ ({ 'run-now': 'run', delete: 'rm' });
     const words = Object.fromEntries(Object.entries(filter).filter(([name]) => !['created_before', 'created_after', 'all'].includes(name)));
     return { label: action, scope: 'tasks:write', method: 'POST', path: '/v1/tasks/bulk', body: { action, filter },
-        cli: Object.keys(words).length ? [commands[action] ?? action, '--filter', cliFilter(words)] : null, danger: action === 'cancel' || action === 'delete' };
+        cli: Object.keys(words).length ? [commands[action] ?? action, '--filter', cliFilter(words)] : null, danger: action === 'cancel'
+            || action === 'delete' };
 }
 
 /** @param {string} cause @param {number} rate @param {number} most @param {string} before @returns {Action} */
@@ -92,20 +97,25 @@ export const cancelJob = job => ({ label: 'Stop', scope: job.kind === 'redrive' 
     path: `/v1/jobs/${job.id}/cancel`, cli: ['job', 'cancel', job.id], danger: true, done: 'The job stops' });
 
 /** @param {string} id @param {string} reason @returns {Action} */
-export const archive = (id, reason) => ({ label: 'Archive', scope: 'dlq:write', method: 'POST', path: `/v1/dlq/${id}/archive`, body: reason ? { reason } : {},
+export const archive = (id, reason) => ({ label: 'Archive', scope: 'dlq:write', method: 'POST', path: `/v1/dlq/${id}/archive`, body: reason
+    ? { reason } : {},
     cli: ['dlq', 'archive', id, ...reason ? ['--reason', reason] : []], done: 'Archived' });
 
 /** @param {string} id @param {any} edit @returns {Action} */
-export const retryLetter = (id, edit) => ({ label: 'Retry', scope: 'dlq:write', method: 'POST', path: `/v1/dlq/${id}/retry`, body: edit ?? undefined,
+export const retryLetter = (id, edit) => ({ label: 'Retry', scope: 'dlq:write', method: 'POST', path: `/v1/dlq/${id}/retry`,
+    body: edit ?? undefined,
     cli: ['dlq', 'retry', id, ...edit ? ['--edit', JSON.stringify(edit)] : []], done: 'It is tried again' });
 
 /** @param {string} name @param {{reason?: string, for?: string}} how @returns {Action} */
-export const pauseQueue = (name, how) => ({ label: 'Pause', scope: 'queues:write', method: 'PATCH', path: `/v1/queues/${encodeURIComponent(name)}`,
+export const pauseQueue = (name, how) => ({ label: 'Pause', scope: 'queues:write', method: 'PATCH',
+    path: `/v1/queues/${encodeURIComponent(name)}`,
     body: { paused: { ...how.reason ? { reason: how.reason } : {}, ...how.for ? { for: how.for } : {} } },
-    cli: ['queue', 'pause', name, ...how.reason ? ['--reason', how.reason] : [], ...how.for ? ['--for', how.for] : []], done: `Queue ${name} is paused` });
+    cli: ['queue', 'pause', name, ...how.reason ? ['--reason', how.reason] : [], ...how.for ? ['--for', how.for] : []],
+        done: `Queue ${name} is paused` });
 
 /** @param {string} name @returns {Action} */
-export const resumeQueue = name => ({ label: 'Resume', scope: 'queues:write', method: 'PATCH', path: `/v1/queues/${encodeURIComponent(name)}`,
+export const resumeQueue = name => ({ label: 'Resume', scope: 'queues:write', method: 'PATCH',
+    path: `/v1/queues/${encodeURIComponent(name)}`,
     body: { paused: false }, cli: ['queue', 'resume', name], done: `Queue ${name} goes on, slowly at first` });
 
 /** @param {any} breaker @returns {Action} */
@@ -113,7 +123,8 @@ export const closeBreaker = breaker => ({ label: 'Close', scope: 'queues:write',
     cli: ['breakers', 'close', breaker.id], done: `The breaker of ${breaker.host ?? breaker.tenant} is closed` });
 
 /** @param {any} run @param {string} verb @param {any} [body] @param {string[]} [words] @returns {Action} */
-export const onRun = (run, verb, body, words = []) => ({ label: verb, scope: 'workflows:write', method: 'POST', path: `/v1/workflows/${run.id}/${verb}`, body,
+export const onRun = (run, verb, body, words = []) => ({ label: verb, scope: 'workflows:write', method: 'POST',
+    path: `/v1/workflows/${run.id}/${verb}`, body,
     cli: ['workflow', verb, run.id, ...words] });
 
 /** @param {string} run @param {string} step @param {string} verb @param {any} [body] @param {string[]} [words] @returns {Action} */
@@ -127,4 +138,5 @@ export const signal = (run, signal, yes) => ({ label: yes ? 'Approve' : 'Reject'
 
 // A list as it is shown, for scripts.
 /** @param {string} path @param {Record<string, any>} query @param {string[]} words @returns {Action} */
-export const listing = (path, query, words) => ({ label: 'List', scope: 'tasks:read', method: 'GET', path: withQuery(path, query), cli: words });
+export const listing = (path, query, words) => ({ label: 'List', scope: 'tasks:read', method: 'GET', path: withQuery(path, query),
+    cli: words });

@@ -2,13 +2,15 @@
 // switched off, for readers who use letters for something else.
 
 /** @typedef {{key: string, does: string}} KeyHelp */
-export const PAGE_KEYS = /** @type {const} */ ({ o: 'overview', t: 'tasks', e: 'executions', c: 'calendar', w: 'workflows', d: 'dlq', q: 'queues',
+export const PAGE_KEYS = /** @type {const} */ ({ o: 'overview', t: 'tasks', e: 'executions', c: 'calendar', w: 'workflows', d: 'dlq',
+    q: 'queues',
     n: 'nodes', a: 'alerts', s: 'admin' });
 
 /** @type {KeyHelp[]} */
 export const KEY_HELP = [
     { key: '/', does: 'search' },
-    { key: 'g then o t e c w d q n a s', does: 'overview, tasks, executions, calendar, workflows, dead letters, queues, nodes, alerts, admin' },
+    { key: 'g then o t e c w d q n a s',
+        does: 'overview, tasks, executions, calendar, workflows, dead letters, queues, nodes, alerts, admin' },
     { key: 'j k', does: 'next, previous row' },
     { key: 'x', does: 'select the row' },
     { key: 'Enter', does: 'open the row' },

@@ -2,8 +2,8 @@
 // Events are hints: whoever hears one asks the server again, at most every 2 s. If the server has no stream, the leaderless way: ask
 // every 5 s. A hidden tab closes the stream after 30 s.
 
-const HINT_EVERY_MS = 2000, POLL_MS = 5000, HIDDEN_MS = 30000, RETRY_MIN_MS = 1000, RETRY_MAX_MS = 30000;
-const EVENTS = ['counts', 'task', 'job', 'node', 'incident', 'gap'];
+const HINT_EVERY_MS = 2000, POLL_MS = 5000, HIDDEN_MS = 30000, RETRY_MIN_MS = 1000, RETRY_MAX_MS = 30000, FLUSH_MS = 100;
+const EVENTS = ['counts', 'task', 'job', 'node', 'incident', 'gap', 'end'];
 
 /** @typedef {'starting' | 'live' | 'polling' | 'lost' | 'paused'} LiveState */
 /** @typedef {{onHint: (kind: string, data: any) => void, onState: (state: LiveState, retryAt: number) => void}} Listener */
@@ -14,7 +14,7 @@ export function startLive(listener) {
     let source = null;
     /** @type {LiveState} */
     let state = 'starting';
-    let paused = false, stopped = false, leader = false, polling = false;
+    let paused = false, stopped = false, leader = false, asked = false, polling = false;
     let retryMs = RETRY_MIN_MS;
     /** @type {any} */
     let retryTimer = 0, hiddenTimer = 0;
@@ -29,32 +29,43 @@ export function startLive(listener) {
         if (leader) channel?.postMessage({ state: next, retryAt });
     }
 
+    /** @type {Map<string, any>} */
+    const heard = new Map();
+    // However many events come, each kind is passed on once a tenth of a second, with the latest data.
     /** @param {string} kind @param {any} data */
     function hint(kind, data) {
-        if (!paused) listener.onHint(kind, data);
-        if (leader) channel?.postMessage({ kind, data });
+        if (!heard.size) setTimeout(flush, FLUSH_MS);
+        heard.set(kind, data);
     }
 
-    async function open() {
-        if (stopped || source || document.hidden) return;
-        const exists = await streamExists();
-        if (stopped || source) return;
-        if (exists === false) {
-            polling = true;
-            say('polling');
-            return;
+    function flush() {
+        for (const [kind, data] of heard) {
+            if (!paused && !stopped) listener.onHint(kind, data);
+            if (leader && !stopped) channel?.postMessage({ kind, data });
         }
-        if (exists === null) return lost();
-        source = new EventSource('/v1/events');
-        source.onopen = () => {
+        heard.clear();
+    }
+
+    function open() {
+        if (stopped || source || document.hidden) return;
+        let opened = false;
+        const mine = source = new EventSource('/v1/events');
+        mine.onopen = () => {
             const again = state === 'lost';
+            opened = true;
             retryMs = RETRY_MIN_MS;
             say('live');
             if (again) hint('gap', null);
         };
-        source.onerror = () => lost();
+        mine.onerror = async () => {
+            close();
+            if (opened || await streamExists() !== false) return stopped ? undefined : lost();
+            polling = true;
+            say('polling');
+            return undefined;
+        };
         for (const kind of EVENTS) {
-            source.addEventListener(kind, event => hint(kind, dataOf(/** @type {MessageEvent} */ (event).data)));
+            mine.addEventListener(kind, event => hint(kind, kind === 'counts' ? dataOf(/** @type {MessageEvent} */ (event).data) : null));
         }
     }
 
@@ -71,23 +82,33 @@ export function startLive(listener) {
         retryMs = Math.min(retryMs * 2, RETRY_MAX_MS);
     }
 
+    // A tab that is hidden neither takes the lead nor keeps it: the stream belongs to one that somebody looks at.
     function lead() {
+        if (leader || asked || stopped) return;
         if (!navigator.locks) {
             leader = true;
             return open();
         }
-        return navigator.locks.request('belfry-live', () => new Promise(resolve => {
+        asked = true;
+        navigator.locks.request('belfry-live', () => {
+            asked = false;
+            if (stopped || document.hidden) return undefined;
             leader = true;
-            release = () => resolve(undefined);
             open();
-        })).catch(() => {});
+            return new Promise(resolve => { release = () => resolve(undefined); });
+        }).catch(() => {});
     }
 
     function onVisible() {
         clearTimeout(hiddenTimer);
         if (document.hidden) {
-            hiddenTimer = setTimeout(() => { close(); }, HIDDEN_MS);
+            hiddenTimer = setTimeout(() => {
+                close();
+                leader = false;
+                release();
+            }, HIDDEN_MS);
         } else {
+            lead();
             if (leader && !source && !polling) open();
             hint('gap', null);
         }
@@ -137,7 +158,7 @@ function dataOf(text) {
     }
 }
 
-// EventSource does not tell a status, so it is asked for first.
+// EventSource does not tell why it failed: a server without a stream is told apart from one that is away.
 /** @returns {Promise<boolean | null>} null: cannot be reached */
 async function streamExists() {
     const stop = new AbortController();

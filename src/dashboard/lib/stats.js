@@ -1,30 +1,32 @@
 // What happened lately, as series: from /v1/stats if the server has it, else from the latest attempts.
 import { parse } from './time.js';
 
-const BUCKETS = 60, HOUR_MS = 3600000;
+const BUCKETS = 60, HOUR_MS = 3600000, LEAST_MS = 300000;
 
 /**
  * Counts are a bucket's; rates come from dividing by its length.
  * @typedef {{times: number[], bucketMs: number, created: number[] | null, started: number[], completed: number[], failed: number[], retried: number[],
- *     p50: (number | null)[], p99: (number | null)[], exact: boolean}} History
+ *     dead: number[] | null, p50: (number | null)[], p99: (number | null)[], exact: boolean}} History
  */
 
 /** @param {number[]} sorted @param {number} p */
 export const percentile = (sorted, p) => sorted.length ? sorted[Math.min(sorted.length - 1, Math.ceil(p * sorted.length) - 1)] : null;
 
 /**
- * The latest attempts in 60 buckets over the last hour, or over the time that they cover if there were more.
+ * The latest attempts in 60 buckets over the last hour, or over the time that they cover.
  * @param {any[]} executions newest first @param {boolean} cut whether there were more @param {number} now @returns {History}
  */
 export function historyOfExecutions(executions, cut, now) {
     const ended = executions.filter(e => e.completed_at);
     const oldest = ended.length ? parse(ended[ended.length - 1].completed_at) : now - HOUR_MS;
-    const from = cut ? Math.max(oldest, now - HOUR_MS) : now - HOUR_MS, bucketMs = Math.max(1, (now - from) / BUCKETS);
+    const from = Math.max(Math.min(oldest, cut ? now : now - LEAST_MS), now - HOUR_MS), bucketMs = Math.max(1, (now - from) / BUCKETS);
     const zeros = () => Array.from({ length: BUCKETS }, () => 0);
     /** @type {number[][]} */
     const delays = Array.from({ length: BUCKETS }, () => []);
-    const history = { times: Array.from({ length: BUCKETS }, (_, i) => from + i * bucketMs), bucketMs, created: null, started: zeros(), completed: zeros(), failed: zeros(),
-        retried: zeros(), p50: /** @type {(number | null)[]} */ ([]), p99: /** @type {(number | null)[]} */ ([]), exact: false };
+    const history = { times: Array.from({ length: BUCKETS }, (_, i) => from + i * bucketMs), bucketMs, created: null, started: zeros(),
+        completed: zeros(), failed: zeros(),
+        retried: zeros(), dead: null, p50: /** @type {(number | null)[]} */ ([]), p99: /** @type {(number | null)[]} */ ([]),
+            exact: false };
     for (const e of ended) {
         const i = Math.min(BUCKETS - 1, Math.floor((parse(e.completed_at) - from) / bucketMs));
         if (i < 0) continue;
@@ -45,17 +47,21 @@ export function historyOfExecutions(executions, cut, now) {
 // A delay that a gate made says nothing about the scheduler.
 const HELD = new Set(['PAUSED', 'CREATED', 'SPREAD', 'SLOT', 'LIMIT', 'BREAKER', 'RETRY_AFTER', 'HOST']);
 
+// From the figures of minutes. None, if nothing was counted yet: the first minute is not over.
 /** @param {any} stats the answer of /v1/stats @returns {History | null} */
 export function historyOfStats(stats) {
-    const points = stats?.points ?? stats?.stats ?? stats?.minutes;
-    if (!Array.isArray(points) || points.length < 2) return null;
-    const times = points.map(p => parse(p.at ?? p.from ?? p.minute));
-    /** @param {string[]} names */
-    const series = names => points.map(p => Number(names.map(n => p[n]).find(v => v !== undefined && v !== null) ?? 0));
-    /** @param {string} name */
-    const delays = name => points.map(p => p[`delay_${name}_ms`] ?? p.delay?.[`${name}_ms`] ?? null);
-    return { times, bucketMs: times[1] - times[0], created: series(['created']), started: series(['started', 'executed']), completed: series(['completed']),
-        failed: series(['failed']), retried: series(['retried']), p50: delays('p50'), p99: delays('p99'), exact: true };
+    const all = stats?.points, first = Array.isArray(all) ? all.findIndex(p => p.executed || p.created) : -1;
+    if (first < 0 || all.length < 2) return null;
+    /** @type {any[]} */
+    const points = all.slice(Math.max(0, Math.min(first, all.length - 6))); // a young system has no hour to show
+    /** @param {(p: any) => number} value */
+    const series = value => points.map(value);
+    /** @param {'p50' | 'p99'} name */
+    const delays = name => points.map(p => p.delay_seconds.count ? p.delay_seconds[name] * 1000 : null);
+    return { times: points.map(p => parse(p.at)), bucketMs: stats.step_seconds * 1000, created: series(p => p.created),
+        started: series(p => p.executed), completed: series(p => p.completed),
+        failed: series(p => p.failed + p.retried), retried: series(p => p.retried), dead: series(p => p.failed), p50: delays('p50'),
+            p99: delays('p99'), exact: true };
 }
 
 // Attempts that failed, by what they said, the most frequent first.

@@ -32,9 +32,25 @@ export function zoneOf(mode, taskZone) {
 
 /** @typedef {{year: number, month: number, day: number, hour: number, minute: number, second: number, weekday: string}} Fields */
 
+/** @type {Map<string, Fields>} */
+const fields = new Map(); // Intl is slow, and a list shows the same instants each second
+const FIELDS_MAX = 4000;
+
 // The calendar fields of an instant in a zone.
 /** @param {number} ms @param {string} zone @returns {Fields} */
 export function fieldsOf(ms, zone) {
+    const key = zone + Math.floor(ms / SECOND);
+    let known = fields.get(key);
+    if (!known) {
+        if (fields.size >= FIELDS_MAX) fields.clear();
+        known = computeFields(ms, zone);
+        fields.set(key, known);
+    }
+    return known;
+}
+
+/** @param {number} ms @param {string} zone @returns {Fields} */
+function computeFields(ms, zone) {
     const format = formatOf(zone, { year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit',
         second: '2-digit', weekday: 'short' });
     /** @type {Record<string, string>} */
@@ -67,7 +83,8 @@ const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', '
 /** @param {number} ms @param {string} zone @param {boolean} [withMs] */
 export function clock(ms, zone, withMs = false) {
     const f = fieldsOf(ms, zone);
-    return `${two(f.hour)}:${two(f.minute)}:${two(f.second)}` + (withMs ? '.' + String(((ms % 1000) + 1000) % 1000 | 0).padStart(3, '0') : '');
+    return `${two(f.hour)}:${two(f.minute)}:${two(f.second)}` + (withMs ? '.' + String(((ms % 1000) + 1000) % 1000 | 0).padStart(3, '0')
+        : '');
 }
 
 // Thu 22 Oct
@@ -77,12 +94,21 @@ export function day(ms, zone) {
     return `${f.weekday} ${f.day} ${MONTHS[f.month - 1]}`;
 }
 
+/** @type {Map<string, string>} */
+const names = new Map();
+
 // The short name of a zone at an instant: CEST, GMT+9, UTC.
 /** @param {number} ms @param {string} zone */
 export function zoneName(ms, zone) {
     if (zone === 'UTC') return 'UTC';
-    const part = formatOf(zone, { timeZoneName: 'short' }).formatToParts(ms).find(p => p.type === 'timeZoneName');
-    return part?.value ?? zone;
+    const key = zone + Math.floor(ms / (15 * MINUTE)); // clocks change at quarters of an hour
+    let name = names.get(key);
+    if (name === undefined) {
+        if (names.size >= FIELDS_MAX) names.clear();
+        name = formatOf(zone, { timeZoneName: 'short' }).formatToParts(ms).find(p => p.type === 'timeZoneName')?.value ?? zone;
+        names.set(key, name);
+    }
+    return name;
 }
 
 // The exact time: the day is left out if it is today.

@@ -123,7 +123,8 @@ export function fieldOf(field, values, error, first, changed) {
     const input = field.type === 'select'
         ? h('select', { ...common, onchange: (/** @type {any} */ e) => set(e.target.value) },
             (field.options ?? []).map(([value, text]) => h('option', { value, selected: value === values[field.name] }, text)))
-        : h(field.type === 'textarea' ? 'textarea' : 'input', { ...common, ...field.type === 'textarea' ? {} : { type: field.type ?? 'text' },
+        : h(field.type === 'textarea' ? 'textarea' : 'input', { ...common, ...field.type === 'textarea' ? {}
+            : { type: field.type ?? 'text' },
             value: values[field.name], oninput: (/** @type {any} */ e) => set(e.target.value) });
     return h('div.field', { key: field.name }, h('label', { for: id }, field.label), input,
         field.list ? h('datalist', { id: id + '-list' }, field.list.map(value => h('option', { value }))) : null,

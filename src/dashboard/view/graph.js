@@ -61,7 +61,8 @@ function settle(row, wishes, gap) {
             const left = blocks[blocks.length - 1];
             if (left.sum / left.n + left.width + gap <= block.sum / block.n) break;
             blocks.pop();
-            block = { sum: left.sum + block.sum - block.n * (left.width + gap), n: left.n + block.n, width: left.width + gap + block.width, first: left.first };
+            block = { sum: left.sum + block.sum - block.n * (left.width + gap), n: left.n + block.n, width: left.width + gap + block.width,
+                first: left.first };
         }
         blocks.push(block);
     });
@@ -140,10 +141,12 @@ export function layout(nodes, edges, size) {
     });
     const placed = nodes.map(n => {
         const cell = /** @type {Cell} */ (cells.get(n.id));
-        return { id: n.id, x: cell.x, y: layers[cell.layer].y, layer: cell.layer, width: size.width, height: heights.get(n.id) ?? size.height };
+        return { id: n.id, x: cell.x, y: layers[cell.layer].y, layer: cell.layer, width: size.width,
+            height: heights.get(n.id) ?? size.height };
     });
     const drawn = chains.map(({ edge, chain }) => ({ ...edge, points: route(chain, layers, heights, size.height) }));
-    return { nodes: placed, edges: drawn, layers, width: Math.max(size.width, ...rows.flatMap(row => row.map(c => c.x + c.width))), height: Math.max(0, y - size.gapY) };
+    return { nodes: placed, edges: drawn, layers, width: Math.max(size.width, ...rows.flatMap(row => row.map(c => c.x + c.width))),
+        height: Math.max(0, y - size.gapY) };
 }
 
 // Where an edge leaves or meets a node: the edges of one side stand in the order of where they go, so that they do not cross at the node.
@@ -172,7 +175,8 @@ function route(chain, layers, heights, usual) {
 export function edgePath(points, stop) {
     let d = '';
     for (let i = 0; i < points.length; i += 2) {
-        const [x1, y1] = points[i], last = i + 2 >= points.length, [x2, y] = points[i + 1], y2 = last ? y - stop : y, gapTop = Math.max(y1, y - 24), m = gapTop + (y - gapTop) / 2 - 2;
+        const [x1, y1] = points[i], last = i + 2 >= points.length, [x2, y] = points[i + 1], y2 = last ? y - stop : y, gapTop = Math.max(y1,
+            y - 24), m = gapTop + (y - gapTop) / 2 - 2;
         const s = Math.sign(x2 - x1), r = Math.min(4, Math.abs(x2 - x1) / 2);
         d += i ? `L${x1.toFixed(1)} ${y1}` : `M${x1.toFixed(1)} ${y1}`;
         d += Math.abs(x2 - x1) < 1 ? `V${y2}` : `V${m - r}q0 ${r} ${s * r} ${r}H${(x2 - s * r).toFixed(1)}q${s * r} 0 ${s * r} ${r}V${y2}`;
@@ -195,7 +199,8 @@ export function criticalPath(steps) {
     const end = at;
     while (at && !path.has(at.id)) {
         path.add(at.id);
-        const parents = at.parents.map((/** @type {string} */ p) => by.get(p)).filter((/** @type {any} */ p) => p && (p.ended !== null || p.running));
+        const parents = at.parents.map((/** @type {string} */ p) => by.get(p)).filter((/** @type {any} */ p) => p && (p.ended !== null
+            || p.running));
         at = parents.length ? parents.reduce((/** @type {any} */ a, /** @type {any} */ b) => rank(b) > rank(a) ? b : a) : null;
     }
     /** @type {Map<string, string[]>} */

@@ -136,7 +136,8 @@ export const bar = (parts, max, how = {}) => h('span.bar', { draw: (/** @type {n
 export function pretty(value, indent = '') {
     if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null';
     const list = Array.isArray(value), deeper = indent + '  ';
-    const parts = list ? value.map(v => pretty(v, deeper)) : Object.entries(value).map(([k, v]) => `${JSON.stringify(k)}: ${pretty(v, deeper)}`);
+    const parts = list ? value.map(v => pretty(v, deeper)) : Object.entries(value).map(([k,
+        v]) => `${JSON.stringify(k)}: ${pretty(v, deeper)}`);
     const flat = parts.join(', '), simple = list && value.every(v => v === null || typeof v !== 'object');
     const [open, close] = list ? '[]' : '{}';
     if (!parts.length || simple || (flat.length < 60 && !flat.includes('\n'))) return open + flat + close;

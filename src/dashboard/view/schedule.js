@@ -50,7 +50,8 @@ function times(minute, hour) {
     const range = /^(\d+)-(\d+)$/.exec(hour);
     const between = hour === '*' ? '' : range ? `, ${two(range[1])} to ${two(range[2])} h` : null;
     if (isNumber(minute) && isList(hour)) return ['At ' + and(hour.split(',').map(h => `${two(h)}:${two(minute)}`)), true];
-    if (isList(minute) && !isNumber(minute) && isNumber(hour)) return ['At ' + and(minute.split(',').map(m => `${two(hour)}:${two(m)}`)), true];
+    if (isList(minute) && !isNumber(minute) && isNumber(hour)) return ['At ' + and(minute.split(',').map(m => `${two(hour)}:${two(m)}`)),
+        true];
     if (minute === '*' && between !== null) return ['Every minute' + between, false];
     const every = step(minute);
     if (every && between !== null) return [`Every ${every} minutes${between}`, false];

@@ -13,7 +13,8 @@ import { failure } from './parts.js';
 export function shell(frame, ctx, page, data, controls) {
     return h('div.shell', menu(frame, ctx, controls), h('div',
         top(frame, controls), banner(frame, ctx, controls),
-        h('main.page', { id: 'main', tabindex: -1, 'aria-busy': data === null && !ctx.error ? 'true' : null }, body(page, data, ctx))));
+        h('main.page', { id: 'main', tabindex: -1, 'aria-busy': ctx.settled ? null : 'true', 'data-route': ctx.route.hash },
+            body(page, data, ctx))));
 }
 
 /** @param {import('../lib/app.js').Page | null} page @param {any} data @param {Context} ctx */
@@ -37,10 +38,12 @@ function menu(frame, ctx, controls) {
         h('a.brand.quiet', { href: link(['overview']) }, brand(), 'Belfry'),
         h('nav.nav', { 'aria-label': 'Pages' }, Object.entries(PAGES)
             .filter(([name, [, , scope]]) => ctx.can(scope) && (name !== 'alerts' || frame.hasAlerts))
-            .map(([name, [title]]) => h('a', { key: name, href: link([name]), 'aria-current': name === current ? 'page' : null }, title, badge(name)))),
+            .map(([name, [title]]) => h('a', { key: name, href: link([name]), 'aria-current': name === current ? 'page' : null }, title,
+                badge(name)))),
         h('div.foot.label', h('span', `${connection.session?.tenant ?? ''}${connection.session?.name ? ' · ' + connection.session.name : ''}`),
             frame.version ? h('span', `${frame.nodes === 1 ? '1 node' : frame.nodes + ' nodes'} · v${frame.version}`) : null,
-            h('span.head', h('button.link.small', { onclick: controls.help }, 'Keys'), h('button.link.small', { onclick: controls.logout }, 'Log out'))));
+            h('span.head', h('button.link.small', { onclick: controls.help }, 'Keys'), h('button.link.small', { onclick: controls.logout },
+                'Log out'))));
 }
 
 /** @param {any} frame @param {any} controls */
@@ -49,12 +52,14 @@ function top(frame, controls) {
         .filter(([mode, name]) => !(mode === 'local' && name === 'UTC'));
     const chosen = zones.some(([mode]) => mode === frame.zone) ? frame.zone : 'utc';
     return h('header.top',
-        h('button.square.menu-button', { 'aria-label': 'Menu', 'aria-expanded': frame.menu ? 'true' : 'false', 'aria-controls': 'menu', onclick: controls.toggleMenu },
+        h('button.square.menu-button', { 'aria-label': 'Menu', 'aria-expanded': frame.menu ? 'true' : 'false', 'aria-controls': 'menu',
+            onclick: controls.toggleMenu },
             icon('menu')),
         h('form.search', { role: 'search', onsubmit: (/** @type {any} */ e) => {
             e.preventDefault();
             controls.search(e.target.elements.search.value);
-        } }, icon('search'), h('input', { id: 'search', name: 'search', type: 'search', placeholder: 'Search name or id', 'aria-label': 'Search tasks by name or id',
+        } }, icon('search'), h('input', { id: 'search', name: 'search', type: 'search', placeholder: 'Search name or id',
+            'aria-label': 'Search tasks by name or id',
             autocomplete: 'off' }), h('kbd', { 'aria-hidden': 'true' }, '/')),
         h('span.grow'),
         h('div.segments.from-s', { role: 'group', 'aria-label': 'Times are shown in' }, zones.map(([mode, name]) => h('button', { key: mode,
@@ -82,7 +87,8 @@ function liveButton(frame, controls) {
 /** @param {any} frame @param {Context} ctx @param {any} controls */
 function banner(frame, ctx, controls) {
     if (frame.live !== 'lost' || frame.paused) return null;
-    const age = ctx.loadedAt ? `Shown as of ${absolute(ctx.loadedAt, ctx.now, zoneOf(ctx.zone))}, ${rough(ctx.now - ctx.loadedAt)} ago. ` : '';
+    const age = ctx.loadedAt ? `Shown as of ${absolute(ctx.loadedAt, ctx.now, zoneOf(ctx.zone))}, ${rough(ctx.now - ctx.loadedAt)} ago. `
+        : '';
     const wait = Math.max(0, Math.ceil((frame.retryAt - ctx.now) / 1000));
     return h('div.banner', { role: 'status' }, icon('late'), h('span', h('b', 'Not live. '), age, `Next try in ${wait} s.`), h('span.grow'),
         h('button.small', { onclick: controls.retry }, 'Try now'));
@@ -90,6 +96,8 @@ function banner(frame, ctx, controls) {
 
 /** @param {import('../lib/keys.js').KeyHelp[]} keys @param {boolean} on @param {(on: boolean) => void} change */
 export const keyDialog = (keys, on, change) => [
-    h('dl.keylist', keys.flatMap(({ key, does }) => [h('dt', key.split(' ').map(k => k === 'then' ? ' then ' : [h('kbd', k), ' '])), h('dd', does)])),
-    h('div.field.inline', h('input', { id: 'keys-on', type: 'checkbox', checked: on, onchange: (/** @type {any} */ e) => change(e.target.checked) }),
+    h('dl.keylist', keys.flatMap(({ key, does }) => [h('dt', key.split(' ').map(k => k === 'then' ? ' then ' : [h('kbd', k), ' '])),
+        h('dd', does)])),
+    h('div.field.inline', h('input', { id: 'keys-on', type: 'checkbox', checked: on,
+        onchange: (/** @type {any} */ e) => change(e.target.checked) }),
         h('label', { for: 'keys-on' }, 'Use single keys'))];

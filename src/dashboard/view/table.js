@@ -44,16 +44,19 @@ export function table(ctx, spec) {
         columns.map(c => h('th', { class: c.class ?? null, scope: 'col' }, c.title)))),
         h('tbody', spec.rows.flatMap(row => {
             const key = spec.key(row), chosen = selected.has(key), opened = spec.opened?.(row) ?? false;
-            const cells = h('tr', { key, 'data-row': key, class: [chosen ? 'selected' : '', ctx.ui.row === key ? 'focused' : '', opened ? 'opened' : '']
+            const cells = h('tr', { key, 'data-row': key, class: [chosen ? 'selected' : '', ctx.ui.row === key ? 'focused' : '', opened
+                ? 'opened' : '']
                 .filter(Boolean).join(' ') || null, 'aria-selected': spec.select ? String(chosen) : null },
-            spec.select ? h('td.check', h('input', { type: 'checkbox', checked: chosen, 'aria-label': `Select ${spec.name?.(row) ?? key}`, onchange: () => {
+            spec.select ? h('td.check', h('input', { type: 'checkbox', checked: chosen, 'aria-label': `Select ${spec.name?.(row) ?? key}`,
+                onchange: () => {
                 const next = new Set(selected);
                 if (chosen) next.delete(key);
                 else next.add(key);
                 select(next);
             } })) : null,
             columns.map(c => h('td', { class: c.class ?? null }, c.cell(row))));
-            return opened && spec.inner ? [cells, h('tr.inner', { key: key + '+' }, h('td', { colspan: columns.length + (spec.select ? 1 : 0) }, spec.inner(row)))]
+            return opened && spec.inner ? [cells, h('tr.inner', { key: key + '+' },
+                h('td', { colspan: columns.length + (spec.select ? 1 : 0) }, spec.inner(row)))]
                 : [cells];
         })));
 }
@@ -66,5 +69,6 @@ export const freshBar = (ctx, fresh) => fresh ? h('button.fresh', { onclick: () 
 
 // A chart's numbers as a table.
 /** @param {string[]} titles @param {any[][]} rows */
-export const plainTable = (titles, rows) => h('table', h('thead', h('tr', titles.map((t, i) => h('th', { class: i ? 'num' : null, scope: 'col' }, t)))),
+export const plainTable = (titles, rows) => h('table', h('thead', h('tr', titles.map((t, i) => h('th', { class: i ? 'num' : null,
+    scope: 'col' }, t)))),
     h('tbody', rows.map(row => h('tr', row.map((cell, i) => h('td', { class: i ? 'num' : 'nowrap' }, cell))))));
