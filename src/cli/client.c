@@ -19,6 +19,7 @@ enum {
     CONNECT_TIMEOUT_MS = 5000,
     ANSWER_TIMEOUT_MS = 60000,
     ANSWER_MAX = 256 << 20,
+    STREAM_SILENT_S = 30, /* a stream says something each second */
     TEXT_MAX = 8192,
 };
 
@@ -505,4 +506,91 @@ enum exit_code client_call(struct client *c, const struct client_request *call, 
     }
     *ret = (struct client_answer){ .status = (int)r.status, .body = r.body, .doc = doc };
     return EXIT_DONE;
+}
+
+/* ---- streams ---- */
+
+struct client_reading {
+    struct client *client;
+    struct event_stream *stream;
+    const volatile sig_atomic_t *stop;
+    struct client_response refused; /* the body of an answer that is no stream */
+};
+
+static size_t client_on_stream(char *bytes, size_t size, size_t n, void *context)
+{
+    struct client_reading *r = context;
+    long status = 0;
+    curl_easy_getinfo(r->client->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (status != 200)
+        return client_on_body(bytes, size, n, &r->refused);
+    return event_stream_feed(r->stream, (struct str){ bytes, size * n }) ? size * n : 0;
+}
+
+/* Called about each second, too. */
+static int client_on_progress(void *context, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up_now)
+{
+    const struct client_reading *r = context;
+    (void)total;
+    (void)now;
+    (void)up_total;
+    (void)up_now;
+    return *r->stop;
+}
+
+static void client_set_reading(struct client *c, struct client_reading *r)
+{
+    curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, r ? client_on_stream : client_on_body);
+    curl_easy_setopt(c->curl, CURLOPT_XFERINFOFUNCTION, client_on_progress);
+    curl_easy_setopt(c->curl, CURLOPT_XFERINFODATA, r);
+    curl_easy_setopt(c->curl, CURLOPT_NOPROGRESS, r ? 0L : 1L);
+    curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, r ? 0L : (long)ANSWER_TIMEOUT_MS);
+    curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_LIMIT, r ? 1L : 0L);
+    curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_TIME, r ? (long)STREAM_SILENT_S : 0L);
+}
+
+static struct curl_slist *client_stream_headers(struct client *c, const struct event_stream *s)
+{
+    struct curl_slist *list = NULL;
+    char line[512];
+    client_add_header(&list, "Accept: text/event-stream");
+    if (c->bearer.n)
+        client_add_header(&list, buf_cstr(&c->bearer));
+    snprintf(line, sizeof line, "Last-Event-ID: %s", buf_cstr(&s->last_id));
+    if (s->last_id.n)
+        client_add_header(&list, line);
+    return list;
+}
+
+enum exit_code client_stream(struct client *c, const char *path, struct event_stream *s,
+                             const volatile sig_atomic_t *stop)
+{
+    struct client_request call = { .method = "GET", .path = path };
+    cleanup_with(client_free_headers) struct curl_slist *headers = client_stream_headers(c, s);
+    cleanup_with(buf_release) struct buf url;
+    struct client_reading r = { .client = c, .stream = s, .stop = stop };
+    enum exit_code code = EXIT_DONE;
+    buf_init(&r.refused.body, ANSWER_MAX);
+    buf_init(&url, TEXT_MAX * 2);
+    buf_printf(&url, "%s%s", buf_cstr(&c->server), path);
+    event_stream_begin(s);
+    client_set_request(c, &call, headers);
+    client_set_reading(c, &r);
+    c->why[0] = '\0';
+    curl_easy_setopt(c->curl, CURLOPT_URL, buf_cstr(&url));
+    curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &r);
+    CURLcode rc = curl_easy_perform(c->curl);
+    curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &r.refused.status);
+    if (*stop || s->is_stopped)
+        code = EXIT_DONE;
+    else if (rc)
+        code = client_fail_unreachable(c, rc);
+    else if (c->is_patient && client_is_unavailable(r.refused.status))
+        code = client_note_unavailable(c, r.refused.status);
+    else if (r.refused.status != 200)
+        code = client_fail_refused(c, &call, &r.refused);
+    client_set_reading(c, NULL);
+    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, NULL);
+    buf_release(&r.refused.body);
+    return code;
 }

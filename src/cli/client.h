@@ -4,8 +4,11 @@
  * It keeps one connection alive. A state-changing request carries an Idempotency-Key: if the connection is lost
  * before the answer arrives, the client sends the request again with the same key. If a function here fails, it has
  * printed the error to stderr, and the command returns its exit code. */
+#include <signal.h>
+
 #include "base/json/json.h"
 #include "cli/cli.h"
+#include "cli/event_stream.h"
 
 struct client;
 
@@ -49,6 +52,12 @@ bool client_was_forbidden(const struct client *c);
  * untouched. */
 enum exit_code client_call(struct client *c, const struct client_request *call, struct client_answer *ret) must_use;
 void client_answer_release(struct client_answer *a);
+
+/* Reads a stream of server-sent events, until the server ends it, s->on_event returns false, or *stop is set.
+ * EXIT_DONE: it has ended. EXIT_UNREACHABLE: the connection was not made, or is lost, and a patient client has printed
+ * nothing. s->last_id is sent, so that the stream goes on where it was. */
+enum exit_code client_stream(struct client *c, const char *path, struct event_stream *s,
+                             const volatile sig_atomic_t *stop) must_use;
 
 /* Appends JSON as one line: line ends become blanks (inside JSON strings there are none). */
 void client_json_line(struct buf *out, struct str json);

@@ -17,6 +17,14 @@ bool node_has_role(const struct node *n, unsigned role)
     return !n->setup.roles || (n->setup.roles & role);
 }
 
+/* As recovery_setup.settled. */
+static void node_observe(void *context, const struct event *e, const struct settlement *s)
+{
+    const struct node *n = context;
+    if (n->setup.observe)
+        n->setup.observe(n->setup.observe_context, e, s);
+}
+
 void node_settled(void *context, const struct event *e, const struct settlement *s)
 {
     struct node *n = context;
@@ -25,8 +33,7 @@ void node_settled(void *context, const struct event *e, const struct settlement 
     worker_settled(n->worker, e->task.id, e->task.fence);
     if (s->ret_state == TASK_SCHEDULED && e->task.expires_ms != INT64_MAX)
         leasing_may_expire(n->leasing);
-    if (n->setup.observe)
-        n->setup.observe(n->setup.observe_context, e, s);
+    node_observe(n, e, s);
 }
 
 /* The task's lane becomes known, too. */
@@ -193,6 +200,20 @@ void node_on_breaker_news(void *context, const struct event *e)
     breaker_table_on_news(n->breakers, e, n->now);
 }
 
+static void node_on_started(void *context, const struct task *t)
+{
+    const struct node *n = context;
+    if (n->setup.observe_started)
+        n->setup.observe_started(n->setup.observe_context, t);
+}
+
+static void node_on_spawned(void *context, const struct task *occurrence)
+{
+    const struct node *n = context;
+    if (n->setup.observe_spawned)
+        n->setup.observe_spawned(n->setup.observe_context, occurrence);
+}
+
 static void node_before_fire(void *context, int64_t now_ms)
 {
     const struct node *n = context;
@@ -246,6 +267,7 @@ static void node_make_worker(struct node *n)
 {
     struct worker_setup setup = node_worker_setup(n, n->setup.own, n->id);
     setup.may_start = n->setup.shared ? node_may_start : NULL;
+    setup.started = node_on_started;
     setup.ended = node_on_ended;
     setup.breaker_news = node_on_breaker_news;
     setup.context = n;
@@ -292,10 +314,25 @@ static void node_make_scheduler(struct node *n)
                                                             .planner = setup->planner,
                                                             .unblocked = node_unblocked,
                                                             .nudge = node_on_kept,
+                                                            .spawned = node_on_spawned,
                                                             .abort = node_on_stopped,
                                                             .replaced = node_on_replaced,
                                                             .context = n },
                                  n->now);
+}
+
+static void node_make_recovery(struct node *n)
+{
+    const struct node_setup *setup = &n->setup;
+    n->recovery = recovery_new(
+        &(struct recovery_setup){ .writer = setup->writer,
+                                  .metrics = setup->metrics,
+                                  .seed = setup->seed + 3,
+                                  .last_fired_ms = setup->knows_last_fire ? setup->last_fired_ms : INT64_MAX,
+                                  .nudge = node_on_recovered,
+                                  .settled = node_observe,
+                                  .unblocked = node_unblocked,
+                                  .context = n });
 }
 
 struct node *node_new(const struct node_setup *setup, struct moment now)
@@ -330,14 +367,7 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
                                                       .claim_behind = node_claim_behind,
                                                       .unblocked_before_claim = node_unblocked_before_claim,
                                                       .context = n });
-    n->recovery = recovery_new(
-        &(struct recovery_setup){ .writer = setup->writer,
-                                  .metrics = setup->metrics,
-                                  .seed = setup->seed + 3,
-                                  .last_fired_ms = setup->knows_last_fire ? setup->last_fired_ms : INT64_MAX,
-                                  .nudge = node_on_recovered,
-                                  .unblocked = node_unblocked,
-                                  .context = n });
+    node_make_recovery(n);
     n->arrivals = arrivals_new(&(struct arrivals_setup){
         .writer = setup->writer, .shared = setup->shared, .unblocked = node_unblocked, .context = n });
     node_serve_recalls(n);

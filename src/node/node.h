@@ -76,6 +76,12 @@ struct node_setup {
                         int64_t now_ms); /* tasks are about to fire; NULL: nobody wants to know */
     /* NULL, or called for each settled task. */
     void (*observe)(void *context, const struct event *e, const struct settlement *s);
+    /* NULL, or called for each attempt that begins in this process, and for each occurrence that was written or may
+     * have been. */
+    void (*observe_started)(void *context, const struct task *t);
+    void (*observe_spawned)(void *context, const struct task *occurrence);
+    /* NULL, or adds members to the document that other nodes read (struct node_row). */
+    void (*describe)(void *context, struct jw *w);
     /* NULL, or called for each task that found no free slot, as it is now. */
     void (*observe_gated)(void *context, const struct task *t);
     /* NULL, or called when the node was marked dead and joins again under another id. */

@@ -27,6 +27,7 @@ static void node_fleet_make_worker(struct node *n)
     struct worker_setup setup = node_worker_setup(n, n->setup.async_io, uuid_next(&ids, n->now.wall_ms));
     setup.fleet = true;
     setup.describe = n->setup.describe_worker;
+    setup.started = n->setup.observe_started;
     setup.context = n->setup.observe_context;
     n->fleet.worker = worker_new(&setup);
 }

@@ -18,6 +18,8 @@ static void node_describe(void *context, struct jw *w)
     jw_kv_i64(w, "lag_ms", oldest_ms == INT64_MAX ? 0 : max_of(n->now.wall_ms - oldest_ms, (int64_t)0));
     jw_kv_i64(w, "skew_us", membership_skew_us(n->membership));
     jw_kv_i64(w, "skew_error_us", membership_offset(n->membership).error_us);
+    if (n->setup.describe)
+        n->setup.describe(n->setup.observe_context, w);
 }
 
 static void node_on_partitions_changed(void *context)

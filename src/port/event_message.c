@@ -41,6 +41,8 @@ static const struct wire_field facts[] = {
     { "expires_ms",   WIRE_I64,  AT(expires_ms), WIRE_BETWEEN(INT64_MIN, INT64_MAX), .absent = INT64_MAX },
     { "target",       WIRE_ENUM, AT(target), .names = target_kind_names, .name_count = TARGET_KINDS, .always = true },
     { "place",        WIRE_TEXT, AT(place), .max = PLACE_MAX },
+    { "queue",        WIRE_TEXT, AT(queue) },
+    { "version",      WIRE_I64,  AT(version), WIRE_BETWEEN(0, INT64_MAX) },
 };
 #undef AT
 

@@ -214,6 +214,13 @@ void store_notify_settled(struct store *s, const struct fenced_id *settled, size
         s->ops->notify_settled(s, settled, n);
 }
 
+void store_broadcast(struct store *s, struct str line)
+{
+    assert(line.n > 0 && line.n <= STORE_BROADCAST_MAX);
+    if (s->ops->broadcast)
+        s->ops->broadcast(s, line);
+}
+
 bool store_is_shared(const struct store *s)
 {
     return s->ops->watch != NULL;

@@ -53,6 +53,7 @@ struct store_ops {
     bool (*barrier_cancel)(struct store *, struct store_barrier *);
     void (*catalog_applied)(struct store *, uint64_t catalog_change);
     void (*notify_settled)(struct store *, const struct fenced_id *settled, size_t n);
+    void (*broadcast)(struct store *, struct str line);
 };
 
 enum {
@@ -65,6 +66,7 @@ enum {
     CATCH_UP_ALL_MAX = 10000,
     SHARE_KEY_MAX = 300,
     NODES_DEAD_SHOWN = 100,
+    STORE_BROADCAST_MAX = 7800,   /* bytes of a line */
     WORKER_SILENT_MS = 10000,     /* a worker not seen for so long, while others were, counts as gone */
     WORKER_GONE_MS = 60000,       /* a worker not seen for so long counts as gone */
     NODE_KEPT_MS = 60 * 60 * 1000 /* a dead node stays listed for so long */
@@ -91,4 +93,7 @@ void store_catalog_applied(struct store *s, uint64_t catalog_change);
 /* Tells the other nodes that these tasks, whose claims may be theirs, are settled. Any thread. Does not wait; may be
  * lost. */
 void store_notify_settled(struct store *s, const struct fenced_id *settled, size_t n);
+/* Sends a line of text to the other nodes (store_notice.broadcast): 1 to STORE_BROADCAST_MAX bytes of printable ASCII.
+ * Any thread. Does not wait; may be lost. */
+void store_broadcast(struct store *s, struct str line);
 void store_free(struct store *s);

@@ -44,6 +44,8 @@ struct backlog {
     pthread_cond_t wakeup;
     bool stopping;
     struct backlog_counts counts;
+    struct tenant_figure *tenants; /* NULL: this node does not measure */
+    size_t tenant_count;
 };
 
 /* ---- counting ---- */
@@ -110,6 +112,17 @@ static void backlog_add_tenant(struct tenant_figure *tenants, size_t *n, int32_t
         tenants[(*n)++] = (struct tenant_figure){ .tenant = tenant, .n = due };
 }
 
+/* Takes the array. NULL: this node does not measure. */
+static void backlog_set_tenants(struct backlog *b, struct tenant_figure *tenants, size_t n)
+{
+    tenant_metrics_set(metrics_tenants(b->setup.metrics), TENANT_BACKLOG, tenants, n);
+    pthread_mutex_lock(&b->lock);
+    free(b->tenants);
+    b->tenants = tenants;
+    b->tenant_count = n;
+    pthread_mutex_unlock(&b->lock);
+}
+
 /* Rows of one queue, of several lanes, become one, so that the choice of the longest queues is right. */
 static void backlog_merge(struct backlog *b, struct backlog_rows *rows, struct backlog_counts *ret)
 {
@@ -134,8 +147,7 @@ static void backlog_merge(struct backlog *b, struct backlog_rows *rows, struct b
             backlog_add_tenant(tenants, &tenant_count, rows->v[i].tenant, due);
         }
     }
-    tenant_metrics_set(metrics_tenants(b->setup.metrics), TENANT_BACKLOG, tenants, tenant_count);
-    free(tenants);
+    backlog_set_tenants(b, tenants, tenant_count);
 }
 
 static enum err backlog_count(struct backlog *b, struct backlog_counts *ret, struct error *e)
@@ -172,7 +184,7 @@ static void backlog_stop_showing(struct backlog *b)
 {
     b->was_mine = false;
     metric_unset(b->setup.metrics, METRIC_WORKERS_WANTED);
-    tenant_metrics_set(metrics_tenants(b->setup.metrics), TENANT_BACKLOG, NULL, 0);
+    backlog_set_tenants(b, NULL, 0);
 }
 
 /* Returns after how many milliseconds it is to count again. */
@@ -243,6 +255,16 @@ void backlog_print(struct backlog *b, struct buf *out)
     free(c);
 }
 
+int64_t backlog_of_tenant(struct backlog *b, int32_t tenant)
+{
+    pthread_mutex_lock(&b->lock);
+    int64_t due = b->tenants ? 0 : -1;
+    for (size_t i = 0; i < b->tenant_count; i++)
+        due += b->tenants[i].tenant == tenant ? b->tenants[i].n : 0;
+    pthread_mutex_unlock(&b->lock);
+    return due;
+}
+
 int64_t backlog_folded(struct backlog *b)
 {
     pthread_mutex_lock(&b->lock);
@@ -278,6 +300,7 @@ void backlog_free(struct backlog *b)
     pthread_mutex_unlock(&b->lock);
     pthread_join(b->thread, NULL);
     reader_free(b->reader);
+    free(b->tenants);
     pthread_mutex_destroy(&b->lock);
     pthread_cond_destroy(&b->wakeup);
     free(b);

@@ -33,4 +33,6 @@ void backlog_free(struct backlog *b); /* NULL is fine */
 
 /* Lines of /metrics; none if this node does not measure. Any thread; does not wait for the store. */
 void backlog_print(struct backlog *b, struct buf *out);
+/* Due tasks of a tenant that wait in the store; -1: this node does not measure. Any thread; does not wait. */
+int64_t backlog_of_tenant(struct backlog *b, int32_t tenant);
 int64_t backlog_folded(struct backlog *b); /* queues without a line of their own */

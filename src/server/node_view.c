@@ -340,6 +340,16 @@ void node_view_set_running(struct node_view *v, struct tenant_metrics *to)
     pthread_mutex_unlock(&v->lock);
 }
 
+int64_t node_view_running_of(struct node_view *v, int32_t tenant)
+{
+    int64_t running = 0;
+    pthread_mutex_lock(&v->lock);
+    for (size_t i = 0; i < v->running->n; i++)
+        running += v->running->v[i].tenant == tenant ? v->running->v[i].n : 0;
+    pthread_mutex_unlock(&v->lock);
+    return running;
+}
+
 void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w)
 {
     struct shown_nodes *all = xnew(*all);

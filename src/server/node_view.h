@@ -22,6 +22,7 @@ int64_t node_view_waiting(struct node_view *v);
 struct workload node_view_workload(struct node_view *v, const struct metrics *m);
 double node_view_wanted_before(struct node_view *v); /* the workers that the last other leader wanted; 0: not known */
 void node_view_set_running(struct node_view *v, struct tenant_metrics *to); /* TENANT_RUNNING */
+int64_t node_view_running_of(struct node_view *v, int32_t tenant);          /* of this node, as of half a second ago */
 /* Lines of /metrics: belfry_partition_due of each node with partitions. */
 void node_view_print_due(struct node_view *v, const int64_t by_partition[PARTITIONS], struct buf *out);
 /* Whether every node that lives can run workflows. A node of an older version cannot. */

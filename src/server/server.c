@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/live/live.h"
 #include "base/log.h"
 #include "core/task/settle_metrics.h"
 #include "core/time/offset.h"
@@ -49,6 +50,15 @@ static void server_close_handles(struct server *a)
     a->handles_open = false;
 }
 
+/* After a heartbeat that has changed the nodes. */
+static void server_show_nodes(struct server *a)
+{
+    uint64_t generation = node_others_generation(a->node);
+    if (a->http && generation != a->shown_generation)
+        live_on_nodes(api_server_live(a->http), node_others(a->node), node_status(a->node).id);
+    a->shown_generation = generation;
+}
+
 static int64_t server_on_step(void *context, struct moment now)
 {
     struct server *a = context;
@@ -58,6 +68,7 @@ static int64_t server_on_step(void *context, struct moment now)
     int64_t wake = node_step(a->node, now);
     node_view_update(a->view, a->node, now.wall_ms);
     server_update_queue_state(a);
+    server_show_nodes(a);
     if (a->draining && !a->retention_task.busy && node_is_idle(a->node)) {
         server_close_handles(a);
         loop_stop(a->loop);
@@ -236,6 +247,13 @@ static double server_wanted_before(void *context)
     return node_view_wanted_before(a->view);
 }
 
+static void server_tenant_load(void *context, int32_t tenant, int64_t *ret_running, int64_t *ret_due)
+{
+    struct server *a = context;
+    *ret_running = node_view_running_of(a->view, tenant);
+    *ret_due = backlog_of_tenant(a->backlog, tenant);
+}
+
 static enum err server_start_backlog(struct server *a, struct error *e)
 {
     return backlog_new(&(struct backlog_setup){ .store = a->store,
@@ -330,10 +348,43 @@ static void server_before_fire(void *context, int64_t now_ms)
     last_fire_note(a->last_fire, now_ms);
 }
 
+/* ---- what the node tells those who watch; loop thread ---- */
+
 static void server_on_settled(void *context, const struct event *e, const struct settlement *s)
 {
     struct server *a = context;
-    a->setup.observe(a->setup.observe_context, e, s);
+    if (a->setup.observe)
+        a->setup.observe(a->setup.observe_context, e, s);
+    if (a->http)
+        live_on_settled(api_server_live(a->http), e, s, str_from(a->name));
+}
+
+static void server_on_started(void *context, const struct task *t)
+{
+    struct server *a = context;
+    if (a->http)
+        live_on_started(api_server_live(a->http), t);
+}
+
+static void server_on_spawned(void *context, const struct task *occurrence)
+{
+    struct server *a = context;
+    if (a->http)
+        live_on_spawned(api_server_live(a->http), occurrence);
+}
+
+static void server_on_gated(void *context, const struct task *t)
+{
+    struct server *a = context;
+    if (a->http)
+        live_on_written(api_server_live(a->http), t, 1);
+}
+
+static void server_describe(void *context, struct jw *w)
+{
+    struct server *a = context;
+    if (a->http)
+        live_describe(api_server_live(a->http), w);
 }
 
 static void server_make_node(struct server *a)
@@ -367,7 +418,11 @@ static void server_make_node(struct server *a)
         .knows_last_fire = a->last_fire != NULL && a->last_fired_ms != INT64_MAX,
         .last_fired_ms = a->last_fired_ms,
         .before_fire = server_before_fire,
-        .observe = a->setup.observe ? server_on_settled : NULL,
+        .observe = server_on_settled,
+        .observe_started = server_on_started,
+        .observe_spawned = server_on_spawned,
+        .observe_gated = server_on_gated,
+        .describe = server_describe,
         .observe_context = a,
     };
     memcpy(setup.runners, a->runners.v, sizeof setup.runners);
@@ -484,6 +539,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .breaker_closed = server_on_breaker_closed,
         .queues = server_describe_queues,
         .node = store_is_shared(a->store) ? server_node_id : NULL,
+        .tenant_load = server_tenant_load,
         .queue_timeout_max = a->fleet.enabled ? server_queue_timeout_max : NULL,
         .workflows_are_known = store_is_shared(a->store) ? server_workflows_are_known : NULL,
     };

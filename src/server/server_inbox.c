@@ -7,6 +7,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "api/live/live.h"
+
 enum { NUDGES_MIN = 16, LANES_ARENA = 16 << 20 };
 static const size_t SETTLED_MAX = 100000;
 
@@ -170,6 +172,8 @@ void server_on_catalog_changed(void *context)
     pthread_mutex_lock(&a->inbox.lock);
     a->inbox.catalog_changed = true;
     inbox_unlock(a);
+    if (a->http)
+        live_on_keys_changed(api_server_live(a->http)); /* the tenant may be disabled */
 }
 
 void server_on_breaker_closed(void *context, int32_t tenant, struct str host)
@@ -218,6 +222,11 @@ static void inbox_on_store_notice(struct store_watch *w, const struct store_noti
 {
     struct server *a = container_of(w, struct server, watch);
     struct store_notice *sum = &a->inbox.notice;
+    if (notice->broadcast.n) {
+        if (a->http)
+            live_on_line(api_server_live(a->http), notice->broadcast);
+        return;
+    }
     bool all = notice->all;
     int64_t due_ms = all ? clock_wall_ms(a->setup.clock) : notice->due_ms;
     pthread_mutex_lock(&a->inbox.lock);

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "api/live/live.h"
+
 struct loop_request {
     struct call call;
     struct server *server;
@@ -43,6 +45,8 @@ static void server_on_recalled(struct recall *r)
     struct recall_call *c = container_of(r, struct recall_call, recall);
     if (r->result == RECALL_DONE) /* the node has nudged its scheduler; this nudges leasing, for a WORKER task */
         node_nudge(c->server->node, r->replace, 1);
+    if (r->result == RECALL_DONE)
+        live_on_written(api_server_live(c->server->http), r->replace, 1);
     c->answer->result = r->result;
     c->answer->known = r->known;
     c->answer->done(c->answer);

@@ -215,11 +215,12 @@ class Client:
         try:
             connection.request(method, path, body=data, headers=head)
             response = connection.getresponse()
-            answer = Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+            is_stream = response.headers.get_content_type() == "text/event-stream"
+            answer = Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, b"" if is_stream else response.read())
         except (OSError, http.client.HTTPException):
             self.connections.pop(whom).close()
             raise
-        if response.will_close:
+        if response.will_close or is_stream:  # events.py reads streams
             self.connections.pop(whom).close()
         self.check(method, path, answer)
         return answer

@@ -24,7 +24,7 @@ WRITES = [("POST", "/v1/tasks"), ("POST", "/v1/tasks/batch"), ("POST", "/v1/task
           ("DELETE", f"/v1/recurring-tasks/{NOBODY}"), *(("POST", f"/v1/tasks/{NOBODY}/{a}") for a in ONE_TASK),
           *(("POST", f"/v1/recurring-tasks/{NOBODY}/{a}") for a in ("pause", "resume", "trigger-now"))]
 RESOURCES = {"/v1/queues": "PUT PATCH DELETE", "/v1/calendars": "PUT DELETE", "/v1/tenants": "PATCH", "/v1/api-keys": "DELETE"}
-READS += ["/v1/audit", "/v1/breakers", "/v1/tasks/names", f"/v1/tasks/{NOBODY}/dependencies"]
+READS += ["/v1/audit", "/v1/breakers", "/v1/events", "/v1/tasks/names", f"/v1/tasks/{NOBODY}/dependencies"]
 WRITES += [("POST", f"/v1/breakers/{NOBODY}/close"), ("POST", f"/v1/tasks/{NOBODY}/dependencies"),
            ("DELETE", f"/v1/tasks/{NOBODY}/dependencies/{NOBODY}")]
 READS += [*RESOURCES, *(f"{r}/nobody" for r in RESOURCES if r != "/v1/api-keys")]

@@ -121,7 +121,7 @@ WHOSE = {"/v1/queues/": World.queue, "/v1/calendars/": World.calendar, "/v1/tena
          "/v1/leases/": World.leased, "/v1/dlq/": World.failed, "/v1/jobs/": World.job, "/v1/recurring-tasks/": World.recurring,
          "/v1/workflow-definitions/": World.workflow, "/v1/workflows/": World.run, "/v1/tasks/": World.task, "/v1/breakers/": World.nobody, "/v1/workers/": World.nobody}
 ABOUT = {"getWorkflowStep": World.mapped_run, "retryWorkflow": World.cancelled_run, "rerunWorkflow": World.ended_run, "retryTask": World.failed, "resumeTask": World.paused, "listOccurrences": World.recurring}
-MAY_BE_REFUSED = {"closeBreaker": 404, "getWorker": 404, "cancelJob": 409}  # nothing to close, no fleet, and the job may have ended
+MAY_BE_REFUSED = {"closeBreaker": 404, "getWorker": 404, "cancelJob": 409, "streamEvents": 404}  # nothing to close, no fleet, the job may have ended, no such task
 
 
 def path_of(world, path, operation):

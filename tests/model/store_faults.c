@@ -139,6 +139,11 @@ static void store_faults_notify_settled(struct store *s, const struct fenced_id 
     store_notify_settled(store_faults_of(s)->inner, settled, n);
 }
 
+static void store_faults_broadcast(struct store *s, struct str line)
+{
+    store_broadcast(store_faults_of(s)->inner, line);
+}
+
 static void store_faults_free(struct store *s)
 {
     struct store_faults *f = store_faults_of(s);
@@ -157,6 +162,7 @@ struct store *store_faults_new(struct store *inner, struct store_faults **ret)
                                           .barrier_cancel = store_faults_barrier_cancel,
                                           .catalog_applied = store_faults_catalog_applied,
                                           .notify_settled = store_faults_notify_settled,
+                                          .broadcast = store_faults_broadcast,
                                           .free = store_faults_free };
     static const struct store_ops alone = { .apply = store_faults_apply,
                                             .reader = store_faults_reader,

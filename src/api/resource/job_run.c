@@ -93,6 +93,7 @@ static void job_run_apply_saved(struct job_run *run)
     run->version = run->internal->job_change.ret_version;
     run->cursor = j->cursor;
     run->over = j->state != JOB_RUNNING;
+    live_on_job(run->server->live, run->tenant, j);
     if (run->over)
         log_info("job_ended", kv_uuid("job", run->id), kv_cstr("state", job_state_name(j->state)),
                  kv_i64("done", j->done), kv_i64("failed", j->failed));

@@ -102,6 +102,8 @@ static void jobs_on_created(struct op *op)
         request_fail(q, &op->error);
     else
         job_start(q->server, q->who.tenant, ((const struct job *)q->context)->id);
+    if (op->rc == ERR_OK)
+        live_on_job(q->server->live, q->who.tenant, q->context);
     request_answer(q);
 }
 

@@ -147,6 +147,8 @@ static void leases_end_acquire(struct request *q)
 {
     struct lease_acquire *acquire = q->context;
     struct op *op = &acquire->ask.claim.op;
+    for (size_t i = 0; !op->rc && i < acquire->ask.claim.ret.n; i++)
+        live_on_started(q->server->live, &acquire->ask.claim.ret.v[i]);
     if (op->rc)
         request_fail(q, &op->error);
     else
@@ -577,12 +579,14 @@ static void leases_on_settled(struct op *op)
     }
     enum task_state state = h->settlement.ret_state;
     leases_count_outcome(q, &h->task, &h->settlement);
+    live_on_lease_settled(q->server->live, &h->task, &h->settlement);
     if (setup->lease_over)
         setup->lease_over(setup->context, &h->task,
                           op_unblocked(q->write.settle.ret_unblocked_lanes, q->write.settle.ret_arrivals_left));
     if (state == TASK_SCHEDULED) {
         h->task.state = TASK_SCHEDULED;
         h->task.due_ms = v->due_ms;
+        h->task.attempts = v->attempts;
         request_nudge(q, &h->task, 1);
     }
     leases_answer_report(q, state, v->due_ms);

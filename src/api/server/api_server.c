@@ -95,6 +95,7 @@ void api_server_measure(struct api_server *s)
     metric_set(s->setup.metrics, METRIC_HTTP_CONNECTIONS, (double)levels.connections);
     metric_set(s->setup.metrics, METRIC_HTTP_BODY_BYTES, (double)levels.body_bytes);
     metric_set(s->setup.metrics, METRIC_HTTP_ANSWER_BYTES, (double)levels.answer_bytes);
+    metric_set(s->setup.metrics, METRIC_EVENT_STREAMS, (double)live_stream_count(s->live));
 }
 
 static struct api_server *api_server_alloc(const struct api_setup *setup)
@@ -129,6 +130,7 @@ enum err api_server_new(const struct api_setup *setup, struct api_server **ret, 
     enum err rc = pool_new(setup->store, s->limits.api_threads, api_server_on_job, &s->main.pool, e);
     if (rc == ERR_OK) {
         s->timers = timers_new(setup->clock);
+        s->live = live_new(s);
         rc = jobs_begin(s, e);
     }
     if (rc == ERR_OK)
@@ -191,6 +193,12 @@ static void api_server_wait_until_idle(struct api_server *s)
 void api_server_clear_key_cache(struct api_server *s)
 {
     auth_cache_clear(s->auth);
+    live_on_keys_changed(s->live);
+}
+
+struct live *api_server_live(struct api_server *s)
+{
+    return s->live;
 }
 
 void api_server_stop(struct api_server *s)
@@ -198,6 +206,8 @@ void api_server_stop(struct api_server *s)
     if (s->stopped)
         return;
     s->stopped = true;
+    if (s->live)
+        live_stop(s->live); /* first: readers go to another node at once */
     struct api_listener *const listeners[] = { &s->main, &s->admin };
     for (size_t i = 0; i < array_count(listeners); i++)
         if (listeners[i]->http)
@@ -224,6 +234,7 @@ void api_server_free(struct api_server *s)
     inflight_keys_release(&s->inflight_keys);
     tenant_limits_release(&s->tenant_limits);
     uncertain_writes_release(&s->uncertain_writes);
+    live_free(s->live);
     definition_cache_free(s->own_definitions);
     auth_free(s->auth);
     openapi_release(&s->openapi);

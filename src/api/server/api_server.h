@@ -118,15 +118,21 @@ struct api_setup {
     /* The longest time that the queue of a fleet lets a task run; 0: no limit. NULL: there is no fleet. On any
      * thread. */
     int64_t (*queue_timeout_max)(void *context);
+    /* How many tasks of a tenant this node holds, and how many are due over all nodes, if this node counts them; what
+     * is not known stays as it is. On any thread; must not wait */
+    void (*tenant_load)(void *context, int32_t tenant, int64_t *ret_running, int64_t *ret_due);
     /* Whether every live node can run workflows; NULL: yes. On a pool thread */
     bool (*workflows_are_known)(void *context);
 };
 
 struct api_server;
+struct live;
 
 enum err api_server_new(const struct api_setup *setup, struct api_server **ret, struct error *e) must_use;
 uint16_t api_server_port(const struct api_server *s);
 uint16_t api_server_admin_port(const struct api_server *s); /* 0: there is no operator's listener */
+
+struct live *api_server_live(struct api_server *s); /* live events (api/live/live.h), until the server is freed */
 
 /* Another node may have changed API keys: empties the key cache, so that they are read again. Any thread. */
 void api_server_clear_key_cache(struct api_server *s);

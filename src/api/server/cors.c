@@ -2,8 +2,9 @@
 
 #include "api/server/internal.h"
 
-#define CORS_MAX_AGE         "600"
-#define CORS_REQUEST_HEADERS "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Belfry-Timing"
+#define CORS_MAX_AGE "600"
+#define CORS_REQUEST_HEADERS                                                                                           \
+    "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Belfry-Timing"
 #define CORS_ANSWER_HEADERS                                                                                            \
     "ETag, Location, Retry-After, RateLimit, RateLimit-Policy, Idempotency-Replayed, Belfry-Applied, Server-Timing, X-Request-Id"
 

@@ -32,6 +32,7 @@ static const struct {
     { "Origin", offsetof(struct request_head, origin), false },
     { "traceparent", offsetof(struct request_head, traceparent), true }, /* given twice it is not valid: no error */
     { "tracestate", offsetof(struct request_head, tracestate), true },
+    { "Last-Event-ID", offsetof(struct request_head, last_event_id), false },
     { "X-Request-Id", offsetof(struct request_head, request_id), true },
     { "Belfry-Timing", offsetof(struct request_head, timing), false },
 };
@@ -229,7 +230,9 @@ static bool exchange_refuse_too_large(struct request *q)
 
 static bool exchange_check_accept(struct request *q)
 {
-    struct str type = q->route->flags & ROUTE_TEXT ? S("text/plain") : S("application/json");
+    struct str type = q->route->flags & ROUTE_TEXT     ? S("text/plain")
+                      : q->route->flags & ROUTE_EVENTS ? S(TYPE_EVENTS)
+                                                       : S("application/json");
     if (accept_allows(q->head.accept, type))
         return true;
     respond_problem(&q->response, PROBLEM_ACCEPT, "the answer is " STR_FMT ", which the header Accept does not allow",
@@ -269,6 +272,7 @@ static void exchange_add_headers(struct http_answer *a, const struct response *r
     http_answer_add(a, "Content-Encoding", r->is_gzip ? "gzip" : NULL);
     http_answer_add(a, "Cache-Control", r->is_static ? "no-cache" : "no-store");
     http_answer_add(a, "X-Content-Type-Options", "nosniff");
+    http_answer_add(a, "X-Accel-Buffering", r->type && strcmp(r->type, TYPE_EVENTS) == 0 ? "no" : NULL);
     http_answer_add(a, "ETag", r->etag);
     http_answer_add(a, "Location", r->location);
     http_answer_add(a, "Allow", r->allow);
@@ -425,6 +429,8 @@ static void exchange_on_answer(void *context, struct http_exchange *x, struct ht
     if (r->body.full)
         respond_problem(r, PROBLEM_INVALID,
                         "the answer would be larger than 64 MiB; ask for fewer items, with 'limit'");
+    if (q->live_stream && !live_stream_open(take(q->live_stream), x))
+        respond_problem(r, PROBLEM_UNAVAILABLE, "the server has too many streams, or is shutting down; try again");
     request_finish(q, GZIP_INLINE_MAX);
     exchange_count_answer(q);
     exchange_write_answer(q->server, r, ret);

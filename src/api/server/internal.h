@@ -2,6 +2,8 @@
 /* api/server/internal.h - the private state of the server, for its own files and for the resources. */
 #include <pthread.h>
 
+#include "api/live/live.h"
+#include "api/live/live_streams.h"
 #include "api/resource/uncertain_writes.h"
 #include "api/server/key_failures.h"
 #include "api/server/openapi.h"
@@ -24,6 +26,7 @@ struct api_server {
     struct api_limits limits;
     struct api_listener main, admin;
     struct timers *timers;
+    struct live *live;
     struct auth *auth;
     struct key_failures key_failures;
     struct timer key_minute; /* of the key_failures */

@@ -56,6 +56,7 @@ void request_release_memory(struct request *q)
 void request_free(struct request *q)
 {
     inflight_keys_remove(&q->server->inflight_keys, &q->inflight_key);
+    live_stream_cancel(q->live_stream);
     request_release_memory(q);
     free_const(q->uri.p);
     free(q);
@@ -347,6 +348,7 @@ struct uuid request_new_id(struct request *q)
 void request_nudge(struct request *q, const struct task *tasks, size_t n)
 {
     const struct api_setup *setup = &q->server->setup;
+    live_on_written(q->server->live, tasks, n);
     if (setup->nudge && n)
         setup->nudge(setup->context, tasks, n);
 }

@@ -21,6 +21,7 @@
 /* The headers that the API uses. They live as long as the request. */
 struct request_head {
     struct str authorization, idempotency_key, if_match, content_type, content_encoding, origin, timing;
+    struct str last_event_id;
     struct str accept, accept_encoding, if_none_match; /* lists: several lines are joined */
     struct str traceparent, tracestate, request_id;    /* for the trace of tasks (core/task/trace.h) */
     const char *repeated; /* the name of a header that may be given once and is given twice; NULL: none */
@@ -104,7 +105,8 @@ struct request {
     struct calendar_reapply_run *calendar_reapply_run;
     struct queue_view *queues;
     struct batch *batch;
-    struct stopping *stopping; /* of a run; an internal request may do it, so it has no `context` */
+    struct live_stream *live_stream; /* that the answer is to be; NULL: none, or it was opened */
+    struct stopping *stopping;       /* of a run; an internal request may do it, so it has no `context` */
 };
 
 enum { REQUEST_ARENA_MAX = 192 << 20, LIST_DEFAULT = 20 };

@@ -44,6 +44,7 @@ enum { ANSWER_MAX = 64 << 20, RETRY_AFTER_S = 1, QUOTA_RETRY_AFTER_S = 10 };
 
 #define TYPE_JSON    "application/json"
 #define TYPE_PROBLEM "application/problem+json"
+#define TYPE_EVENTS  "text/event-stream"
 #define TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
 
 struct response {

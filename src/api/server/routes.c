@@ -29,6 +29,7 @@ enum {
     X(GET, "/v1/scheduler/status", STATUS_READ, NO_BODY, status_scheduler, OP, 0)                                      \
     X(GET, "/v1/workers", STATUS_READ, NO_BODY, workers_list, OP, 0)                                                   \
     X(GET, "/v1/workers/{id}", STATUS_READ, NO_BODY, workers_get, OP, 0)                                               \
+    X(GET, "/v1/events", TASKS_READ, NO_BODY, live_stream_events, ROUTE_EVENTS, 0)                                     \
     X(GET, "/v1/audit", AUDIT_READ, NO_BODY, audit_list, OP, 0)                                                        \
     X(GET, "/v1/breakers", QUEUES_READ, NO_BODY, breakers_list, OP, 0)                                                 \
     X(POST, "/v1/breakers/{id}/close", QUEUES_WRITE, SMALL, breakers_close_one, EDIT | OP, 0)                          \

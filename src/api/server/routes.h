@@ -23,6 +23,7 @@ enum {
     ROUTE_ICAL = 16,     /* its body may be text/calendar */
     ROUTE_TEXT = 64,     /* its answer is text/plain, not JSON */
     ROUTE_OPERATOR = 32, /* the operator's listener serves it too */
+    ROUTE_EVENTS = 128,  /* its answer is text/event-stream, not JSON */
 };
 
 struct route {
@@ -79,7 +80,8 @@ route_handler jobs_bulk, jobs_redrive, jobs_list, jobs_get, jobs_cancel;        
 route_handler status_health, status_ready, status_scheduler, status_metrics, status_openapi; /* status.c */
 route_handler breakers_list, breakers_close_one;                                             /* breakers.c */
 route_handler audit_list;                                                                    /* audit.c */
-route_handler workers_list, workers_get;                                                     /* workers.c */
+route_handler live_stream_events;        /* api/live/live_streams.c */
+route_handler workers_list, workers_get; /* workers.c */
 /* src/api/workflow: definitions.c, runs.c, stop.c, retry.c, rerun.c, steps.c, signals.c */
 route_handler workflow_definitions_list, workflow_definitions_get, workflow_definitions_put,
     workflow_definitions_delete;

@@ -34,6 +34,8 @@ struct settle_facts settle_facts_of(const struct task *t, const struct outcome *
         .expires_ms = task_expires_ms(t),
         .target = t->target,
         .place = a && settle_may_fail(o) ? fingerprint_place(t, a) : S(""),
+        .queue = t->queue,
+        .version = t->version,
     };
 }
 

@@ -68,6 +68,9 @@ struct settle_facts {
     enum target_kind target;
     /* the target's place (core/task/fingerprint.h), for the cause of a failure; at most PLACE_MAX bytes */
     struct str place;
+    /* for those who watch, like the next; version: 0, if the worker is older than this release */
+    struct str queue;
+    int64_t version;
 };
 
 /* Texts are borrowed from the task. The place is computed only for an outcome that may fail the task, and is copied

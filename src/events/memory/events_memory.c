@@ -32,7 +32,7 @@ static struct str events_memory_key(const uint64_t *sequence)
     return (struct str){ (const char *)sequence, sizeof *sequence };
 }
 
-enum { TEXTS = 14 };
+enum { TEXTS = 15 };
 
 static void events_memory_texts(struct event *event, struct str *ret[TEXTS])
 {
@@ -41,6 +41,7 @@ static void events_memory_texts(struct event *event, struct str *ret[TEXTS])
     struct str *const texts[TEXTS] = {
         &event->task.retry.rules,
         &event->task.place,
+        &event->task.queue,
         &o->error,
         &o->output,
         &o->worker,

@@ -116,6 +116,7 @@ static void recovery_on_settled(struct reaper *reaper, size_t i)
     const struct verdict *v = &reaper->settlements[i].verdict;
     struct task now = *r->tasks[i];
     r->total++;
+    r->setup.settled(r->setup.context, &reaper->events[i], &reaper->settlements[i]);
     if (v->next != TASK_SCHEDULED)
         return;
     now.losses = v->losses;

@@ -10,6 +10,7 @@
  * node dies before that. So the claims that may have fired are never settled down to a single one. */
 #include "base/metrics.h"
 #include "core/time/moment.h"
+#include "port/events.h"
 #include "port/store.h"
 
 struct recovery_setup {
@@ -19,6 +20,7 @@ struct recovery_setup {
     /* Wall: when the process before this one last fired a task; INT64_MAX: not known, or there are other nodes. */
     int64_t last_fired_ms;
     void (*nudge)(void *context, const struct task *t); /* a task that is SCHEDULED again, as it is now */
+    void (*settled)(void *context, const struct event *e, const struct settlement *s); /* each */
     void (*unblocked)(void *context, uint64_t lanes);
     void *context;
 };

@@ -21,6 +21,8 @@ static void scheduler_on_spawned(void *context, const struct task *t)
     scheduler_nudge(s, t);
     if (t->expires_after_ms && s->setup.nudge)
         s->setup.nudge(s->setup.context, t);
+    if (s->setup.spawned)
+        s->setup.spawned(s->setup.context, t);
 }
 
 struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct moment now)

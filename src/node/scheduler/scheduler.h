@@ -57,6 +57,8 @@ struct scheduler_setup {
     void (*gated)(void *context, const struct task *t);
     /* Tasks of these lanes are SCHEDULED (OP_CLAIM 17). */
     void (*unblocked)(void *context, uint64_t lanes);
+    /* An occurrence was written, or may have been. NULL: nobody wants to know. */
+    void (*spawned)(void *context, const struct task *occurrence);
     void (*nudge)(void *context, const struct task *t); /* it was put into another lane, or may expire */
     /* Its run was stopped: take it back, or abort it if it has fired. Another node may hold it. */
     void (*abort)(void *context, const struct fenced_id *id);

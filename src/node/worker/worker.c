@@ -319,6 +319,8 @@ static void worker_run(struct worker *w, struct job *j)
     worker_occupy(w, t, 1);
     worker_enter_host(w, j);
     j->started_ms = w->now.wall_ms;
+    if (w->setup.started)
+        w->setup.started(w->setup.context, t);
     if (str_eq(t->task_type, S("poison")))
         failpoint("poison_call");
     failpoint("before_call");

@@ -44,6 +44,8 @@ struct worker_setup {
 
     /* Whether a task may start here: its claim is certainly still valid. With t NULL: whether any may. NULL: always. */
     bool (*may_start)(void *context, const struct task *t);
+    /* An attempt begins. NULL: nobody wants to know. */
+    void (*started)(void *context, const struct task *t);
     /* The outcome of a task is known, and will be published. NULL: nobody wants to know. */
     void (*ended)(void *context, struct uuid id, int64_t fence);
     /* Before that: an outcome with news of breakers. NULL: nobody in this process wants to know. */

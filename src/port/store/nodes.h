@@ -142,7 +142,8 @@ struct store_notice {
     const struct fenced_id
         *settled; /* tasks that other nodes settled for the claiming node (store_notify_settled); for the call */
     size_t settled_count;
-    bool all; /* notices may have been lost: look at everything */
+    struct str broadcast; /* a line of another node (store_broadcast), for the call; then nothing else is set */
+    bool all;             /* notices may have been lost: look at everything */
 };
 
 struct store_watch {

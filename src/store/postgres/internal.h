@@ -565,6 +565,8 @@ void pg_notifier_free(struct pg_notifier *n); /* NULL is fine */
 void pg_notifier_watch(struct pg_notifier *n, struct store_watch *w);
 /* Tells the other nodes that these tasks are settled. Any thread. */
 void pg_notifier_settled(struct pg_notifier *n, const struct fenced_id *v, size_t count);
+/* As store_broadcast. Any thread. */
+void pg_notifier_broadcast(struct pg_notifier *n, struct str line);
 /* Tells the other nodes what a transaction has done. Any thread. */
 void pg_notifier_publish(struct pg_notifier *n, const struct store_notice *notice);
 /* The nodes that the last heartbeat has seen. */

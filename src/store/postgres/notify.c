@@ -7,6 +7,7 @@
  *     struct store_notice; a time in milliseconds; the number of catalog changes so far
  *   "1 SENDER s 0 DATA"           tasks that were settled for other nodes (store/common/settled_notice.h)
  *   "1 SENDER k NODE TO NUMBER"   NODE has applied the catalog changes of process TO (store/common/catalog_barrier.h)
+ *   "1 SENDER b 0 LINE"           a line of store_broadcast
  * A line of another version counts as "look at everything". Catalog changes and "k" lines are sent without delay,
  * because callers wait for them. */
 #include <errno.h>
@@ -35,21 +36,31 @@ enum {
     LINE_MAX_SIZE = 128,
     SETTLED_LINES = 4,    /* sent in one go */
     SETTLED_MAX = 100000, /* waiting to be sent; lost ones are found by OP_RUNNING */
+    BROADCASTS_MAX = 256, /* waiting to be sent; further ones are lost */
+    BROADCASTS_AT_ONCE = 8,
     NS_IN_MS = 1000000,
     US_IN_MS = 1000,
+};
+
+struct pg_broadcast {
+    struct list link;
+    size_t n;
+    char line[];
 };
 
 struct pg_notifier {
     struct store_postgres_setup setup; /* its strings are the store's */
     char sender[BARRIER_NAME + 1];
     struct catalog_barriers catalog_barriers;
-    pthread_mutex_t lock; /* guards the fields below, up to `settled` */
+    pthread_mutex_t lock; /* guards the fields below, up to `broadcasts` */
     pthread_cond_t wake;
     struct store_notice pending;
     bool has_pending, has_sender, stopping;
     struct barrier_word applied[BARRIER_OWED_MAX]; /* "k" lines to send */
     size_t applied_count;
     struct settled_list settled; /* to send */
+    struct list broadcasts;      /* the same: struct pg_broadcast */
+    size_t broadcast_count;
 
     struct settled_list received; /* used by the listener only */
     pthread_t sender_thread, listener_thread;
@@ -105,8 +116,8 @@ static void pg_notifier_read_applied(struct pg_notifier *n, struct str rest)
         catalog_barriers_applied(&n->catalog_barriers, node, (uint64_t)value);
 }
 
-/* Returns false if the line carries no flags for this node: it is our own, a "k" line, or a list of settled tasks,
- * which is collected in n->received. An unreadable line comes from a newer version and counts as "look at
+/* Returns false if the line carries no flags for this node: it is our own, a "k" line, a broadcast, or a list of settled
+ * tasks, which is collected in n->received. An unreadable line comes from a newer version and counts as "look at
  * everything". */
 static bool pg_notifier_read_line(struct pg_notifier *n, const char *line, struct store_notice *ret)
 {
@@ -126,6 +137,10 @@ static bool pg_notifier_read_line(struct pg_notifier *n, const char *line, struc
         return true;
     if (str_eq(what, S("s"))) {
         settled_read(&n->received, rest);
+        return false;
+    }
+    if (str_eq(what, S("b"))) {
+        n->watch->on_notice(n->watch, &(struct store_notice){ .broadcast = rest });
         return false;
     }
     *ret = (struct store_notice){ .due_ms = due_ms };
@@ -219,6 +234,33 @@ static void pg_notifier_send_settled(struct pg_notifier *n, const struct fenced_
     buf_release(&line);
 }
 
+/* If a line cannot be sent, it is lost. */
+static void pg_notifier_send_broadcasts(struct pg_notifier *n, struct list *lines)
+{
+    struct buf line;
+    enum err rc = ERR_OK;
+    buf_init(&line, SETTLED_LINE_MAX);
+    for (struct list *link; (link = list_pop(lines));) {
+        struct pg_broadcast *b = container_of(link, struct pg_broadcast, link);
+        buf_reset(&line);
+        buf_printf(&line, "1 %s b 0 " STR_FMT, n->sender, (int)b->n, b->line);
+        if (rc == ERR_OK)
+            rc = pg_notifier_send_line(n, buf_cstr(&line));
+        free(b);
+    }
+    buf_release(&line);
+}
+
+/* Called with the lock held. */
+static void pg_notifier_take_broadcasts(struct pg_notifier *n, struct list *ret)
+{
+    list_init(ret);
+    for (int i = 0; i < BROADCASTS_AT_ONCE && n->broadcast_count; i++) {
+        list_push(ret, list_pop(&n->broadcasts));
+        n->broadcast_count--;
+    }
+}
+
 /* Called with the lock held; releases it while it sends. */
 static enum err pg_notifier_send_pending(struct pg_notifier *n)
 {
@@ -226,12 +268,15 @@ static enum err pg_notifier_send_pending(struct pg_notifier *n)
     struct store_notice notice = n->has_pending ? n->pending : (struct store_notice){ 0 };
     struct fenced_id settled[SETTLED_LINES * SETTLED_LINE_COUNT];
     size_t word_count = n->applied_count, settled_count = settled_take(&n->settled, settled, array_count(settled));
+    struct list lines;
     memcpy(words, n->applied, word_count * sizeof *words);
+    pg_notifier_take_broadcasts(n, &lines);
     n->has_pending = false;
     n->applied_count = 0;
     pthread_mutex_unlock(&n->lock);
     pg_notifier_send_applied(n, words, word_count);
     pg_notifier_send_settled(n, settled, settled_count);
+    pg_notifier_send_broadcasts(n, &lines);
     enum err rc = pg_notifier_has_flags(notice) ? pg_notifier_send_notice(n, notice) : ERR_OK;
     pthread_mutex_lock(&n->lock);
     if (rc) {
@@ -247,7 +292,7 @@ static void *pg_notifier_sender_main(void *context)
     struct pg_notifier *n = context;
     pthread_mutex_lock(&n->lock);
     while (!n->stopping) {
-        if (!n->has_pending && !n->applied_count && !n->settled.n) {
+        if (!n->has_pending && !n->applied_count && !n->settled.n && !n->broadcast_count) {
             pthread_cond_wait(&n->wake, &n->lock);
             continue;
         }
@@ -289,6 +334,21 @@ void pg_notifier_settled(struct pg_notifier *n, const struct fenced_id *v, size_
     settled_add(&n->settled, v, min_of(count, SETTLED_MAX - n->settled.n));
     pg_notifier_wake_sender(n);
     pthread_mutex_unlock(&n->lock);
+}
+
+void pg_notifier_broadcast(struct pg_notifier *n, struct str line)
+{
+    struct pg_broadcast *b = xmalloc(sizeof *b + line.n);
+    *b = (struct pg_broadcast){ .n = line.n };
+    memcpy(b->line, line.p, line.n);
+    pthread_mutex_lock(&n->lock);
+    if (n->broadcast_count < BROADCASTS_MAX) {
+        list_push(&n->broadcasts, &take(b)->link);
+        n->broadcast_count++;
+    }
+    pg_notifier_wake_sender(n);
+    pthread_mutex_unlock(&n->lock);
+    free(b);
 }
 
 /* ---- catalog barrier ---- */
@@ -429,6 +489,7 @@ enum err pg_notifier_new(const struct store_postgres_setup *setup, struct pg_not
     n->send_conn = send_conn;
     n->listen_conn = listen_conn;
     atomic_store(&n->listener_stopped, true);
+    list_init(&n->broadcasts);
     catalog_barriers_init(&n->catalog_barriers);
     crypto_random(&sender, sizeof sender);
     snprintf(n->sender, sizeof n->sender, "%016" PRIx64, sender);
@@ -454,6 +515,8 @@ void pg_notifier_free(struct pg_notifier *n)
     pg_conn_release(&n->listen_conn);
     close(n->wake_fd);
     catalog_barriers_release(&n->catalog_barriers);
+    for (struct list *link; (link = list_pop(&n->broadcasts));)
+        free(container_of(link, struct pg_broadcast, link));
     free(n->settled.v);
     free(n->received.v);
     pthread_mutex_destroy(&n->lock);

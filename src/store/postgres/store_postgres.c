@@ -355,6 +355,11 @@ static void store_postgres_notify_settled(struct store *base, const struct fence
     pg_notifier_settled(store_postgres_self(base)->notifier, settled, n);
 }
 
+static void store_postgres_broadcast(struct store *base, struct str line)
+{
+    pg_notifier_broadcast(store_postgres_self(base)->notifier, line);
+}
+
 /* ---- opening and closing ---- */
 
 static bool pg_sibling_swap(struct store_postgres *first, struct store_postgres *from, struct store_postgres *to)
@@ -448,6 +453,7 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
                                           .barrier_cancel = store_postgres_barrier_cancel,
                                           .catalog_applied = store_postgres_catalog_applied,
                                           .notify_settled = store_postgres_notify_settled,
+                                          .broadcast = store_postgres_broadcast,
                                           .free = store_postgres_free };
     struct error local;
     e = e ? e : &local;

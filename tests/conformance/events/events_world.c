@@ -145,6 +145,8 @@ struct event event_of(struct world *w, struct uuid task, int64_t fence)
                   .expires_ms = NOW + 12,
                   .target = TARGET_WORKER,
                   .place = S("https://a.example"),
+                  .queue = S("mail"),
+                  .version = 13,
                   .retry = { 6, BACKOFF_FIXED, 7, 8, JITTER_NONE, S("[]") } },
         .outcome = { .kind = OUTCOME_FAILED,
                      .failure = FAILURE_HTTP,

@@ -255,6 +255,8 @@ struct ear {
     size_t n;
     int calls;
     bool ready;
+    char lines[2][STORE_BROADCAST_MAX + 1]; /* of the last two broadcasts */
+    size_t line_count;
 };
 
 static void hear(struct store_watch *watch, const struct store_notice *news)
@@ -263,6 +265,8 @@ static void hear(struct store_watch *watch, const struct store_notice *news)
     pthread_mutex_lock(&ear->lock);
     ear->ready = ear->ready || news->all;
     ear->calls += news->settled_count > 0;
+    if (news->broadcast.n)
+        snprintf(ear->lines[ear->line_count++ % 2], sizeof ear->lines[0], STR_FMT, STR_ARG(news->broadcast));
     if (news->settled_count) {
         ear->v = xrealloc(ear->v, (ear->n + news->settled_count) * sizeof *ear->v);
         memcpy(ear->v + ear->n, news->settled, news->settled_count * sizeof *ear->v);
@@ -313,6 +317,43 @@ static void others_hear_which_tasks_were_settled_and_one_does_not_hear_itself(vo
     free(v);
 }
 
+static void wait_for_lines(struct ear *ear, size_t n)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 30;
+    pthread_mutex_lock(&ear->lock);
+    while (!ear->ready || ear->line_count < n)
+        assert_int_equal(pthread_cond_timedwait(&ear->told, &ear->lock, &until), 0);
+    pthread_mutex_unlock(&ear->lock);
+}
+
+static void others_hear_a_broadcast_in_order_and_one_does_not_hear_itself(void **state)
+{
+    struct world *w = *state;
+    struct store *other = another_node();
+    struct ear ear = { .watch.on_notice = hear, .lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER };
+    struct ear own = { .watch.on_notice = hear, .lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER };
+    char longest[STORE_BROADCAST_MAX];
+    memset(longest, 'x', sizeof longest);
+    store_watch(other, &ear.watch);
+    store_watch(w->store, &own.watch);
+    wait_for_lines(&ear, 0);
+    wait_for_lines(&own, 0);
+    store_broadcast(w->store, (struct str){ longest, sizeof longest });
+    store_broadcast(w->store, S("1 two words"));
+    wait_for_lines(&ear, 2);
+    assert_memory_equal(ear.lines[0], longest, sizeof longest);
+    assert_string_equal(ear.lines[1], "1 two words");
+    store_broadcast(other, S("back")); /* the other direction: this is the only one that it receives */
+    wait_for_lines(&own, 1);
+    assert_string_equal(own.lines[0], "back");
+    assert_int_equal(ear.line_count, 2);
+    store_watch(other, NULL);
+    store_watch(w->store, NULL);
+    store_free(other);
+}
+
 /* ---- the migration ---- */
 
 static void the_step_goes_down_and_up_with_data_in_place(void **state)
@@ -356,6 +397,7 @@ int main(void)
         store_test(two_that_claim_the_same_anew_take_each_once),
         store_test(who_claims_anew_and_who_settles_agree),
         store_test(others_hear_which_tasks_were_settled_and_one_does_not_hear_itself),
+        store_test(others_hear_a_broadcast_in_order_and_one_does_not_hear_itself),
         store_test(the_step_goes_down_and_up_with_data_in_place),
     };
     adapter_under_test = &here;
