@@ -43,6 +43,8 @@ static const struct wire_field facts[] = {
     { "place",        WIRE_TEXT, AT(place), .max = PLACE_MAX },
     { "queue",        WIRE_TEXT, AT(queue) },
     { "version",      WIRE_I64,  AT(version), WIRE_BETWEEN(0, INT64_MAX) },
+    { "run",          WIRE_UUID, AT(run) },
+    { "trace",        WIRE_TEXT, AT(trace) },
 };
 #undef AT
 

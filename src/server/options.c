@@ -133,6 +133,8 @@ const struct option server_options[] = {
       .choices = "debug|info|warn|error", .preset = "info", .help = "lowest level that is logged" },
     { .key = "log.format", .flag = "log-format", .type = OPTION_CHOICE, .value = "FORMAT",
       .choices = "auto|logfmt|json", .preset = "auto", .help = "format of log lines; auto: logfmt on a terminal, else JSON" },
+    { .key = "log.transitions", .type = OPTION_CHOICE, .value = "WHICH", .choices = "none|failures|all",
+      .preset = "failures", .help = "which changes of the state of tasks are logged, as event transition: none, failures, or all; at most 1,000 a second" },
     /* worker only: WORKER_ALONE rows. */
     { .key = "worker.queues", .flag = "queues", .type = OPTION_TEXT, .value = "LIST",
       .help = "comma-separated queues whose tasks this worker runs; default: all" },

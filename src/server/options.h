@@ -9,7 +9,7 @@
  * uses a slice. One file may contain the settings of both commands. */
 enum {
     SERVE_ALONE = 43,
-    SERVE_AND_WORKER = 14,
+    SERVE_AND_WORKER = 15,
     WORKER_ALONE = 7,
     SERVER_OPTION_COUNT = SERVE_ALONE + SERVE_AND_WORKER,
     WORKER_OPTION_COUNT = SERVE_AND_WORKER + WORKER_ALONE,

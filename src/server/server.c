@@ -69,6 +69,7 @@ static int64_t server_on_step(void *context, struct moment now)
     node_view_update(a->view, a->node, now.wall_ms);
     server_update_queue_state(a);
     server_show_nodes(a);
+    transition_log_tick(a->transitions);
     if (a->draining && !a->retention_task.busy && node_is_idle(a->node)) {
         server_close_handles(a);
         loop_stop(a->loop);
@@ -357,6 +358,7 @@ static void server_on_settled(void *context, const struct event *e, const struct
         a->setup.observe(a->setup.observe_context, e, s);
     if (a->http)
         live_on_settled(api_server_live(a->http), e, s, str_from(a->name));
+    transition_log_settled(a->transitions, &e->task, &e->outcome, s);
 }
 
 static void server_on_started(void *context, const struct task *t)
@@ -364,6 +366,7 @@ static void server_on_started(void *context, const struct task *t)
     struct server *a = context;
     if (a->http)
         live_on_started(api_server_live(a->http), t);
+    transition_log_started(a->transitions, t);
 }
 
 static void server_on_spawned(void *context, const struct task *occurrence)
@@ -371,6 +374,7 @@ static void server_on_spawned(void *context, const struct task *occurrence)
     struct server *a = context;
     if (a->http)
         live_on_spawned(api_server_live(a->http), occurrence);
+    transition_log_created(a->transitions, occurrence, 1);
 }
 
 static void server_on_gated(void *context, const struct task *t)
@@ -378,6 +382,7 @@ static void server_on_gated(void *context, const struct task *t)
     struct server *a = context;
     if (a->http)
         live_on_written(api_server_live(a->http), t, 1);
+    transition_log_changed(a->transitions, t, TASK_SCHEDULED);
 }
 
 static void server_describe(void *context, struct jw *w)
@@ -392,6 +397,8 @@ static void server_make_node(struct server *a)
     uint64_t seed;
     crypto_random(&seed, sizeof seed);
     process_name(a->name);
+    a->transitions = transition_log_new(&(struct transition_log_setup){
+        .which = a->setup.transitions, .node = str_from(a->name), .clock = a->setup.clock, .metrics = a->metrics });
     struct node_setup setup = {
         .writer = loop_writer(a->loop),
         .planner = planner_threads_planner(a->planner),
@@ -521,6 +528,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .brokers = a->setup.brokers ? &a->setup.brokers->rules : NULL,
         .catalog = a->catalog,
         .metrics = a->metrics,
+        .transitions = a->transitions,
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
         .secrets = a->secrets.n ? &a->secrets : NULL,
         .cors_origins = a->setup.cors_origins,
@@ -631,6 +639,7 @@ void server_free(struct server *a)
     events_free(a->events);
     definition_cache_free(a->definitions);
     server_close_store(a);
+    transition_log_free(a->transitions);
     clock_offset_free(a->clock);
     catalog_cache_free(a->catalog);
     tenant_set_free(a->needs);

@@ -140,6 +140,7 @@ struct server {
     struct backlog *backlog;
     struct reencryption *reencryption; /* NULL: secrets are not encrypted */
     struct node_view *view;
+    struct transition_log *transitions;
     uint64_t shown_generation; /* of the nodes that were told to those who watch */
 };
 

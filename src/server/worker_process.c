@@ -49,6 +49,7 @@ struct worker_process {
     struct runners runners;
     struct secrets secrets; /* n is 0: it has no key file */
     struct worker *worker;
+    struct transition_log *transitions;
     struct health_server *health_server;
     struct unverified_links unverified;
     struct uuid id;
@@ -190,8 +191,9 @@ static bool worker_process_is_ready(void *context, struct error *e)
 
 /* What concerns running. Outcomes are counted where they are settled, by the control nodes. */
 static const enum metric worker_process_metrics[] = {
-    METRIC_TASKS_HELD,   METRIC_TASKS_ASIDE,   METRIC_EXECUTION_DELAY, METRIC_EXECUTION_TIME, METRIC_QUEUE_WAITING,
-    METRIC_TASKS_PARKED, METRIC_TASKS_RUNNING, METRIC_WORKER_SLOTS,    METRIC_UTILIZATION,    METRIC_TASKS_WITHOUT_KEY,
+    METRIC_TASKS_HELD,    METRIC_TASKS_ASIDE,       METRIC_EXECUTION_DELAY,     METRIC_EXECUTION_TIME,
+    METRIC_QUEUE_WAITING, METRIC_TASKS_PARKED,      METRIC_TASKS_RUNNING,       METRIC_WORKER_SLOTS,
+    METRIC_UTILIZATION,   METRIC_TASKS_WITHOUT_KEY, METRIC_TRANSITIONS_DROPPED,
 };
 
 static void worker_process_print_metrics(void *context, struct buf *out)
@@ -247,6 +249,7 @@ static int64_t worker_process_on_step(void *context, struct moment now)
     if (!p->worker || !p->handles_open)
         return INT64_MAX;
     int64_t wake_ms = worker_step(p->worker, now, clock_behind_ms(p->clock));
+    transition_log_tick(p->transitions);
     if (p->stopping && worker_is_idle(p->worker))
         worker_process_end(p);
     return wake_ms;
@@ -327,6 +330,13 @@ static struct uuid worker_process_new_id(struct clock *clock)
     return uuid_next(&ids, clock_wall_ms(clock));
 }
 
+/* Control nodes log how attempts end, when they settle them. */
+static void worker_process_on_started(void *context, const struct task *t)
+{
+    struct worker_process *p = context;
+    transition_log_started(p->transitions, t);
+}
+
 static void worker_process_make_worker(struct worker_process *p)
 {
     struct worker_setup setup = {
@@ -343,6 +353,7 @@ static void worker_process_make_worker(struct worker_process *p)
         .fleet = true,
         .describe = worker_process_describe,
         .may_take = worker_process_may_take,
+        .started = worker_process_on_started,
         .queue_time = worker_process_on_queue_time,
         .context = p,
     };
@@ -407,6 +418,8 @@ static enum err worker_process_assemble(struct worker_process *p, struct error *
     process_name(p->name);
     p->id = worker_process_new_id(p->clock);
     worker_process_measure_machine(p);
+    p->transitions = transition_log_new(&(struct transition_log_setup){
+        .which = p->setup.transitions, .node = str_from(p->name), .clock = p->clock, .metrics = p->metrics });
     if (!p->setup.cpu_milli)
         p->setup.cpu_milli = p->machine.cpu_milli;
     if (!p->setup.memory_mb)
@@ -485,6 +498,7 @@ void worker_process_free(struct worker_process *p)
     p->worker = NULL;
     runners_free(&p->runners);
     loop_free(p->loop);
+    transition_log_free(p->transitions);
     clock_offset_free(p->clock);
     metrics_free(p->metrics);
     pthread_mutex_destroy(&p->shared.lock);

@@ -147,8 +147,10 @@ static void leases_end_acquire(struct request *q)
 {
     struct lease_acquire *acquire = q->context;
     struct op *op = &acquire->ask.claim.op;
-    for (size_t i = 0; !op->rc && i < acquire->ask.claim.ret.n; i++)
+    for (size_t i = 0; !op->rc && i < acquire->ask.claim.ret.n; i++) {
         live_on_started(q->server->live, &acquire->ask.claim.ret.v[i]);
+        transition_log_started(q->server->setup.transitions, &acquire->ask.claim.ret.v[i]);
+    }
     if (op->rc)
         request_fail(q, &op->error);
     else
@@ -561,38 +563,6 @@ static void leases_count_outcome(const struct request *q, const struct task *t, 
                                                .fault = h->fail.final ? FAULT_REQUEST : FAULT_TARGET });
 }
 
-static void leases_on_settled(struct op *op)
-{
-    struct request *q = request_finish_op(op);
-    struct lease_request *h = q->context;
-    const struct api_setup *setup = &q->server->setup;
-    const struct verdict *v = &h->settlement.verdict;
-    h->settled = true;
-    if (op->rc == ERR_OK && h->settlement.stale) {
-        request_later(q, leases_run_report); /* another settle came first: perhaps by the same report */
-        return;
-    }
-    if (op->rc) {
-        request_fail(q, &op->error);
-        request_answer(q);
-        return;
-    }
-    enum task_state state = h->settlement.ret_state;
-    leases_count_outcome(q, &h->task, &h->settlement);
-    live_on_lease_settled(q->server->live, &h->task, &h->settlement);
-    if (setup->lease_over)
-        setup->lease_over(setup->context, &h->task,
-                          op_unblocked(q->write.settle.ret_unblocked_lanes, q->write.settle.ret_arrivals_left));
-    if (state == TASK_SCHEDULED) {
-        h->task.state = TASK_SCHEDULED;
-        h->task.due_ms = v->due_ms;
-        h->task.attempts = v->attempts;
-        request_nudge(q, &h->task, 1);
-    }
-    leases_answer_report(q, state, v->due_ms);
-    request_answer(q);
-}
-
 static struct outcome leases_outcome_of(const struct request *q, const struct lease_request *h)
 {
     struct str result = leases_member_text(q, "result");
@@ -614,6 +584,46 @@ static struct outcome leases_outcome_of(const struct request *q, const struct le
     if (h->fail.retry_after_ms >= 0)
         o.retry_after_ms = h->fail.retry_after_ms;
     return o;
+}
+
+static void leases_log_settled(const struct request *q, const struct lease_request *h)
+{
+    struct outcome o = leases_outcome_of(q, h);
+    struct settle_facts facts = settle_facts_of(&h->task, &o, NULL);
+    transition_log_settled(q->server->setup.transitions, &facts, &o, &h->settlement);
+}
+
+static void leases_on_settled(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct lease_request *h = q->context;
+    const struct api_setup *setup = &q->server->setup;
+    const struct verdict *v = &h->settlement.verdict;
+    h->settled = true;
+    if (op->rc == ERR_OK && h->settlement.stale) {
+        request_later(q, leases_run_report); /* another settle came first: perhaps by the same report */
+        return;
+    }
+    if (op->rc) {
+        request_fail(q, &op->error);
+        request_answer(q);
+        return;
+    }
+    enum task_state state = h->settlement.ret_state;
+    leases_count_outcome(q, &h->task, &h->settlement);
+    live_on_lease_settled(q->server->live, &h->task, &h->settlement);
+    leases_log_settled(q, h);
+    if (setup->lease_over)
+        setup->lease_over(setup->context, &h->task,
+                          op_unblocked(q->write.settle.ret_unblocked_lanes, q->write.settle.ret_arrivals_left));
+    if (state == TASK_SCHEDULED) {
+        h->task.state = TASK_SCHEDULED;
+        h->task.due_ms = v->due_ms;
+        h->task.attempts = v->attempts;
+        request_nudge(q, &h->task, 1);
+    }
+    leases_answer_report(q, state, v->due_ms);
+    request_answer(q);
 }
 
 static void leases_submit_settle(struct request *q)

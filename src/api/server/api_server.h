@@ -90,9 +90,10 @@ struct api_setup {
     struct tenant_set *needs;             /* NULL: not limited */
     struct definition_cache *definitions; /* NULL: the server has one of its own */
     struct metrics *metrics;
-    struct str pepper;             /* at least 16 bytes */
-    const struct secrets *secrets; /* that encrypt secret headers; NULL: they are stored as they are */
-    struct str cors_origins;       /* separated by blanks; empty: none */
+    struct transition_log *transitions; /* NULL: none */
+    struct str pepper;                  /* at least 16 bytes */
+    const struct secrets *secrets;      /* that encrypt secret headers; NULL: they are stored as they are */
+    struct str cors_origins;            /* separated by blanks; empty: none */
     bool require_idempotency_key;
     struct api_limits limits;
 

@@ -12,6 +12,7 @@
 #include "api/server/seal.h"
 #include "api/server/tenant_limits.h"
 #include "api/server/timers.h"
+#include "node/trace/transition_log.h"
 #include "port/crypto.h"
 
 /* An address that the server listens on, with what serves it. It is the context of the exchange_handler. */

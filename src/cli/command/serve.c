@@ -386,6 +386,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .require_idempotency_key = option_get(o, "api.require_idempotency_key")->number,
         .http = serve_http_limits(o),
         .drain_ms = option_get(o, "drain-deadline")->number,
+        .transitions = (enum transitions)option_get(o, "log.transitions")->number,
         .retention = serve_retention(o),
     };
     char key[SERVER_KEY_TEXT];

@@ -71,6 +71,9 @@ struct settle_facts {
     /* for those who watch, like the next; version: 0, if the worker is older than this release */
     struct str queue;
     int64_t version;
+    /* for the log and for traces: struct task, `run`, and its `trace` without the caller's tracestate */
+    struct uuid run;
+    struct str trace;
 };
 
 /* Texts are borrowed from the task. The place is computed only for an outcome that may fail the task, and is copied

@@ -94,16 +94,46 @@ static void trace_derive(struct uuid of, struct trace *ret)
     }
 }
 
-struct trace trace_of(const struct task *t)
+struct trace trace_read(struct str kept, struct uuid id, struct uuid run)
 {
     struct trace trace = { .sampled = true };
-    struct str rest = t->trace, parent = { 0 }, request = { 0 };
+    struct str rest = kept, parent = { 0 }, request = { 0 };
     if (!rest.n || !str_cut(&rest, ' ', &parent) || !trace_parse(parent, &trace))
-        trace_derive(uuid_is_nil(t->run) ? t->id : t->run, &trace);
-    if (t->trace.n && str_cut(&rest, ' ', &request) && !str_eq(request, none))
+        trace_derive(uuid_is_nil(run) ? id : run, &trace);
+    if (kept.n && str_cut(&rest, ' ', &request) && !str_eq(request, none))
         trace.request = request;
     trace.state = trace.span[0] ? rest : (struct str){ NULL, 0 };
     return trace;
+}
+
+struct trace trace_of(const struct task *t)
+{
+    return trace_read(t->trace, t->id, t->run);
+}
+
+struct str trace_without_state(struct str kept)
+{
+    struct str rest = kept, part;
+    (void)str_cut(&rest, ' ', &part);
+    if (!str_cut(&rest, ' ', &part))
+        return kept;
+    return (struct str){ kept.p, (size_t)(part.p + part.n - kept.p) };
+}
+
+uint64_t trace_span(struct uuid task, int64_t fence, enum trace_part part)
+{
+    char bytes[sizeof task.b + sizeof fence + 1];
+    memcpy(bytes, task.b, sizeof task.b);
+    memcpy(bytes + sizeof task.b, &fence, sizeof fence);
+    bytes[sizeof bytes - 1] = (char)part;
+    uint64_t span = hash_bytes(HASH_STABLE, (struct str){ bytes, sizeof bytes });
+    return span ? span : 1;
+}
+
+void trace_span_text(uint64_t span, char out[TRACE_SPAN + 1])
+{
+    trace_put_hex(span, out);
+    out[TRACE_SPAN] = '\0';
 }
 
 void trace_parent(const struct trace *t, uint64_t span, char out[TRACE_PARENT + 1])

@@ -33,6 +33,14 @@ bool trace_keep(struct str traceparent, struct str state, struct str request, st
 
 /* Texts are borrowed from the task. */
 struct trace trace_of(const struct task *t);
+/* The same, of a task that is known by these: its task.trace (whole, or as trace_without_state), id and run. */
+struct trace trace_read(struct str kept, struct uuid id, struct uuid run);
+struct str trace_without_state(struct str kept); /* a part of it */
+
+/* The span of one attempt and that of its call to the target. Every process computes the same. Never 0. */
+enum trace_part { TRACE_RUN = 1, TRACE_CALL };
+uint64_t trace_span(struct uuid task, int64_t fence, enum trace_part part);
+void trace_span_text(uint64_t span, char out[TRACE_SPAN + 1]);
 
 /* The header of a call in this trace, whose own span is `span`. */
 void trace_parent(const struct trace *t, uint64_t span, char out[TRACE_PARENT + 1]);
