@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/json/jsonw.h"
+#include "base/stats/stats.h"
 #include "base/tenant_metrics.h"
 
 /* SECONDS: a counter of microseconds. OPTIONAL: a gauge that is printed while it is set. */
@@ -80,12 +81,14 @@ struct metrics {
     struct metric_labelled_cell labelled[METRIC_LABELLED_COUNT][METRIC_LABELS_MAX];
     struct metric_pair_cells pairs[METRIC_PAIR_COUNT][METRIC_ROWS_MAX];
     struct tenant_metrics *tenants;
+    struct stats_counters *stats;
 };
 
 struct metrics *metrics_new(void)
 {
     struct metrics *m = xnew(*m);
     m->tenants = tenant_metrics_new();
+    m->stats = stats_counters_new();
     return m;
 }
 
@@ -94,12 +97,18 @@ void metrics_free(struct metrics *m)
     if (!m)
         return;
     tenant_metrics_free(m->tenants);
+    stats_counters_free(m->stats);
     free(m);
 }
 
 struct tenant_metrics *metrics_tenants(struct metrics *m)
 {
     return m->tenants;
+}
+
+struct stats_counters *metrics_stats(struct metrics *m)
+{
+    return m->stats;
 }
 
 static void metric_cell_add(atomic_int_least64_t *to, int64_t n)
@@ -116,6 +125,18 @@ void metric_add(struct metrics *m, enum metric id, int64_t n)
 {
     assert((rows[id].type == COUNTER || rows[id].type == SECONDS) && n >= 0);
     metric_cell_add(&m->cells[id].sum, n);
+}
+
+void metric_add_for(struct metrics *m, enum metric id, int32_t tenant, int64_t n)
+{
+    static const enum stats_id figures[METRIC_COUNT] = {
+        [METRIC_TASKS_SCHEDULED] = STAT_CREATED,
+        [METRIC_RUNS_SKIPPED] = STAT_SKIPPED,
+        [METRIC_TASKS_EXPIRED] = STAT_EXPIRED,
+    };
+    assert(figures[id] || id == METRIC_TASKS_SCHEDULED);
+    metric_add(m, id, n);
+    stats_count(m->stats, tenant, figures[id], n);
 }
 
 void metric_set(struct metrics *m, enum metric id, double value)
@@ -149,6 +170,15 @@ int64_t metric_count(const struct metrics *m, enum metric id)
         return metric_cell_get(&m->cells[id].sum);
     int64_t count = 0;
     for (size_t i = 0; i < array_count(bounds); i++)
+        count += metric_cell_get(&m->cells[id].buckets[i]);
+    return count;
+}
+
+int64_t metric_count_up_to(const struct metrics *m, enum metric id, int64_t us)
+{
+    assert(rows[id].type == HISTOGRAM);
+    int64_t count = 0;
+    for (size_t i = 0; i < array_count(bounds) && bounds[i].us <= us; i++)
         count += metric_cell_get(&m->cells[id].buckets[i]);
     return count;
 }

@@ -99,14 +99,19 @@ enum metric_pair {
 
 struct metrics;
 struct tenant_metrics;
+struct stats_counters;
 
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *m);
-void metric_add(struct metrics *m, enum metric id, int64_t n);         /* counters; of SECONDS: microseconds */
+void metric_add(struct metrics *m, enum metric id, int64_t n); /* counters; of SECONDS: microseconds */
+/* A counter that is also a figure of the tenant's minute (base/stats/stats.h). */
+void metric_add_for(struct metrics *m, enum metric id, int32_t tenant, int64_t n);
 void metric_set(struct metrics *m, enum metric id, double value);      /* gauges */
 void metric_unset(struct metrics *m, enum metric id);                  /* OPTIONAL gauges: not printed until set */
 void metric_observe_us(struct metrics *m, enum metric id, int64_t us); /* histograms; a negative value counts as 0 */
 int64_t metric_count(const struct metrics *m, enum metric id);         /* a counter's value, a histogram's count */
+int64_t metric_count_up_to(const struct metrics *m, enum metric id,
+                           int64_t us); /* a histogram's, up to a bound of it */
 /* names: of all values of the label, the same in every call; they outlive the metrics. */
 void metric_add_labelled(struct metrics *m, enum metric_labelled id, const char *const *names, size_t value, int64_t n);
 int64_t metric_count_labelled(const struct metrics *m, enum metric_labelled id, size_t value);
@@ -116,6 +121,7 @@ void metric_add_pair(struct metrics *m, enum metric_pair id, size_t row, const c
 /* A text as the value of a label: quotes, backslashes and what is not printable become '_'. */
 void metric_print_label(struct str s, struct buf *out);
 struct tenant_metrics *metrics_tenants(struct metrics *m);    /* base/tenant_metrics.h */
+struct stats_counters *metrics_stats(struct metrics *m);      /* base/stats/stats.h */
 double metric_level(const struct metrics *m, enum metric id); /* a gauge's value */
 void metrics_print(const struct metrics *m, struct buf *out);
 /* Only these, and those with labels: for a process that does not feed the others. A 0 would be untrue. */

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/stats/stats_history.h"
 #include "port/store/operation_table.h"
 
 enum err catalog_docs_fit(const struct op_catalog *op, struct error *e)
@@ -519,6 +520,33 @@ enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struc
 {
     assert(f->limit > 0 && f->limit <= LIST_MAX);
     return r->ops->breakers(r, f, a, ret, e);
+}
+
+enum err reader_stats(struct reader *r, const struct stats_filter *f, struct arena *a, struct stats_points *ret,
+                      struct error *e)
+{
+    assert(f->step_ms > 0 && f->step_ms % STATS_MINUTE_MS == 0 && f->from_ms % STATS_MINUTE_MS == 0);
+    assert(f->to_ms >= f->from_ms && stats_points_max(f) <= STATS_READ_MAX);
+    enum err rc = r->ops->stats(r, f, a, ret, e);
+    for (size_t i = 0; rc == ERR_OK && i < ret->n; i++)
+        assert((ret->v[i].at_ms - f->from_ms) % f->step_ms == 0 && (!i || ret->v[i - 1].at_ms < ret->v[i].at_ms));
+    return rc;
+}
+
+enum err reader_stats_history(struct reader *r, int32_t tenant, int64_t end_ms, size_t minutes, struct arena *a,
+                              struct stats_history *ret, struct error *e)
+{
+    struct stats_points points = { 0 };
+    struct stats_filter f = { .tenant = tenant, .step_ms = STATS_MINUTE_MS };
+    f.to_ms = end_ms / STATS_MINUTE_MS * STATS_MINUTE_MS;
+    f.from_ms = f.to_ms - (int64_t)minutes * STATS_MINUTE_MS;
+    if (reader_stats(r, &f, a, &points, e))
+        return e->code;
+    stats_history_init(ret, f.from_ms, minutes);
+    for (size_t i = 0; i < points.n; i++)
+        stats_history_add(ret, points.v[i].at_ms, &points.v[i].stats);
+    stats_history_close(ret);
+    return ERR_OK;
 }
 
 enum err reader_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e)

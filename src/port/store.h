@@ -2,9 +2,9 @@
 /* port/store.h - where tasks are stored: the front door.
  *
  * Writes are operations (port/store/operation.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h,
- * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, retention.h, and audit.h for what operations leave
- * behind. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads
- * are in port/store/reader.h.
+ * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, stats.h, retention.h, and audit.h for what
+ * operations leave behind. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads are in
+ * port/store/reader.h.
  *
  * What holds for every operation:
  *  1. store_apply runs many operations as ONE transaction, in their order. When it returns ERR_OK, everything that
@@ -36,6 +36,7 @@
 #include "port/store/retention.h"
 #include "port/store/runs.h"
 #include "port/store/schedules.h"
+#include "port/store/stats.h"
 #include "port/store/tasks.h"
 #include "port/writer.h"
 

@@ -28,6 +28,7 @@ struct backlog_counts {
     int64_t at_ns; /* steady; 0: nothing was counted */
     int64_t total, by_class[CLASS_HIGH + 1], other;
     int64_t folded; /* queues in `other` */
+    int64_t busy_milli;
     int64_t by_partition[PARTITIONS];
     struct queue_backlog queues[QUEUES_MAX];
     size_t n;
@@ -162,6 +163,7 @@ static enum err backlog_count(struct backlog *b, struct backlog_counts *ret, str
     backlog_merge(b, &rows, ret);
     memcpy(ret->by_partition, rows.by_partition, sizeof ret->by_partition);
     ret->total += b->setup.waiting(b->setup.context);
+    ret->busy_milli = b->setup.busy_milli(b->setup.context, b->reader);
     ret->at_ns = clock_steady_ns(b->setup.clock);
     return ERR_OK;
 }
@@ -205,6 +207,8 @@ static int64_t backlog_measure(struct backlog *b)
     if (!rc)
         b->counts = counts;
     pthread_mutex_unlock(&b->lock);
+    if (!rc)
+        b->setup.counted(b->setup.context, mine, b->reader);
     return max_of((clock_steady_ns(b->setup.clock) - begun_ns) / 1000000 * EVERY_COSTS, (int64_t)EVERY_MS);
 }
 
@@ -273,6 +277,42 @@ int64_t backlog_folded(struct backlog *b)
     return folded;
 }
 
+/* ---- figures of a minute ---- */
+
+int64_t backlog_busy_workers(struct reader *r, int64_t now_ms)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct worker_rows rows = { 0 };
+    struct error e = { 0 };
+    int64_t running = 0, slots = 0;
+    arena_init(&a, BACKLOG_ARENA);
+    if (reader_workers(r, (struct uuid){ 0 }, LIST_MAX, &a, &rows, &e))
+        log_debug("workers_not_counted", kv_err(&e));
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct worker_row *w = &rows.v[i];
+        if (w->left_ms || now_ms - w->seen_ms > WORKER_SILENT_MS)
+            continue;
+        running += w->running;
+        slots += w->slots;
+    }
+    return slots ? running * 1000 / slots : 0;
+}
+
+void backlog_measure_stats(struct backlog *b, struct stats *all, struct stats_counters *tenants)
+{
+    if (!b)
+        return;
+    pthread_mutex_lock(&b->lock);
+    bool known = b->counts.at_ns && clock_steady_ns(b->setup.clock) - b->counts.at_ns < (int64_t)STALE_MS * 1000000;
+    if (known) {
+        all->v[STAT_BACKLOG] = b->counts.total;
+        all->v[STAT_BUSY_MILLI] = b->counts.busy_milli;
+    }
+    for (size_t i = 0; known && i < b->tenant_count; i++)
+        stats_count(tenants, b->tenants[i].tenant, STAT_BACKLOG, b->tenants[i].n);
+    pthread_mutex_unlock(&b->lock);
+}
+
 /* ---- construction and destruction ---- */
 
 enum err backlog_new(const struct backlog_setup *setup, struct backlog **ret, struct error *e)
@@ -300,8 +340,8 @@ void backlog_free(struct backlog *b)
     pthread_mutex_unlock(&b->lock);
     pthread_join(b->thread, NULL);
     reader_free(b->reader);
-    free(b->tenants);
     pthread_mutex_destroy(&b->lock);
     pthread_cond_destroy(&b->wakeup);
+    free(b->tenants);
     free(b);
 }

@@ -64,14 +64,15 @@ struct running_tenants {
 };
 
 struct node_view {
-    pthread_mutex_t lock; /* guards the next six */
+    pthread_mutex_t lock; /* guards the next seven */
     struct node_status status;
     struct shown_breakers breakers;
     struct shown_missing missing;
     struct shown_nodes *nodes;
     struct running_tenants *running;
-    int64_t wanted_milli;     /* what the last other leader said */
-    int64_t breakers_read_ms; /* this and the fields below belong to the loop thread */
+    int64_t wanted_milli;        /* what the last other leader said */
+    int64_t leaderless_since_ms; /* 0: some node leads */
+    int64_t breakers_read_ms;    /* this and the fields below belong to the loop thread */
     struct shown_breakers found;
     uint64_t generation; /* of the copied nodes */
 };
@@ -287,6 +288,22 @@ struct workload node_view_workload(struct node_view *v, const struct metrics *m)
     return all;
 }
 
+int64_t node_view_busy_milli(struct node_view *v, const struct metrics *m)
+{
+    int64_t slots = (int64_t)metric_level(m, METRIC_WORKER_SLOTS);
+    pthread_mutex_lock(&v->lock);
+    int64_t running = (int64_t)v->status.running;
+    for (size_t i = 0; i < v->nodes->n; i++) {
+        const struct shown_node *n = &v->nodes->v[i];
+        if (!n->alive || uuid_eq(n->id, v->status.id))
+            continue;
+        running += n->running;
+        slots += n->slots;
+    }
+    pthread_mutex_unlock(&v->lock);
+    return slots ? running * 1000 / slots : 0;
+}
+
 /* The nodes that have partitions, as this node knows them. Returns how many. */
 static size_t node_view_owners(struct node_view *v, struct uuid *ids, struct short_text *names)
 {
@@ -368,6 +385,26 @@ void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w)
     free(all);
 }
 
+static bool node_view_has_leader(const struct node_view *v)
+{
+    bool found = v->status.leader;
+    for (size_t i = 0; !found && i < v->nodes->n; i++)
+        found = v->nodes->v[i].alive && v->nodes->v[i].leader && !uuid_eq(v->nodes->v[i].id, v->status.id);
+    return found;
+}
+
+struct alert_facts node_view_alert_facts(struct node_view *v)
+{
+    struct alert_facts facts = { 0 };
+    pthread_mutex_lock(&v->lock);
+    facts.leaderless_since_ms = v->leaderless_since_ms;
+    for (size_t i = 0; i < v->nodes->n; i++)
+        facts.nodes += v->nodes->v[i].alive;
+    pthread_mutex_unlock(&v->lock);
+    facts.nodes = max_of(facts.nodes, (int64_t)1);
+    return facts;
+}
+
 /* ---- status, breakers and metrics ---- */
 
 void node_view_update(struct node_view *v, struct node *n, int64_t now_ms)
@@ -381,6 +418,10 @@ void node_view_update(struct node_view *v, struct node *n, int64_t now_ms)
     pthread_mutex_lock(&v->lock);
     v->status = node_status(n);
     node_view_copy_nodes(v, n);
+    if (node_view_has_leader(v))
+        v->leaderless_since_ms = 0;
+    else if (!v->leaderless_since_ms)
+        v->leaderless_since_ms = now_ms;
     if (look && (v->found.n || v->breakers.n)) {
         v->breakers.n = v->found.n;
         memcpy(v->breakers.v, v->found.v, v->found.n * sizeof *v->found.v);

@@ -2,6 +2,7 @@
 /* server/node_view.h - a copy of the node's status for other threads. The loop thread updates it after each step. */
 #include "base/tenant_metrics.h"
 #include "core/sharing/workers_wanted.h"
+#include "core/stats/alerts.h"
 #include "node/node.h"
 
 struct node_view;
@@ -20,6 +21,8 @@ void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w);
 int64_t node_view_waiting(struct node_view *v);
 /* Of all nodes, without time and backlog; m: of this node. */
 struct workload node_view_workload(struct node_view *v, const struct metrics *m);
+int64_t node_view_busy_milli(struct node_view *v, const struct metrics *m); /* of all nodes: slots in use */
+struct alert_facts node_view_alert_facts(struct node_view *v);
 double node_view_wanted_before(struct node_view *v); /* the workers that the last other leader wanted; 0: not known */
 void node_view_set_running(struct node_view *v, struct tenant_metrics *to); /* TENANT_RUNNING */
 int64_t node_view_running_of(struct node_view *v, int32_t tenant);          /* of this node, as of half a second ago */

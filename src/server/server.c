@@ -45,6 +45,7 @@ static void server_close_handles(struct server *a)
         uv_close((uv_handle_t *)&a->signals[i], NULL);
     uv_close((uv_handle_t *)&a->deadline, NULL);
     retention_close(&a->retention_task);
+    stats_writer_close(&a->stats_writer);
     server_stop_fleet_watch(a);
     server_stop_tls_watch(a);
     a->handles_open = false;
@@ -70,7 +71,7 @@ static int64_t server_on_step(void *context, struct moment now)
     server_update_queue_state(a);
     server_show_nodes(a);
     transition_log_tick(a->transitions);
-    if (a->draining && !a->retention_task.busy && node_is_idle(a->node)) {
+    if (a->draining && !a->retention_task.busy && node_is_idle(a->node) && stats_writer_finish(&a->stats_writer)) {
         server_close_handles(a);
         loop_stop(a->loop);
     }
@@ -236,6 +237,44 @@ static struct workload server_workload(void *context)
     return node_view_workload(a->view, a->metrics);
 }
 
+static int64_t server_busy_milli(void *context, struct reader *r)
+{
+    struct server *a = context;
+    return a->fleet.enabled ? backlog_busy_workers(r, clock_wall_ms(a->setup.clock))
+                            : node_view_busy_milli(a->view, a->metrics);
+}
+
+static struct alert_facts server_alert_facts(void *context)
+{
+    struct server *a = context;
+    return store_is_shared(a->store) ? node_view_alert_facts(a->view) : (struct alert_facts){ .nodes = 1 };
+}
+
+/* The place to open and close incidents: one is known by its name and since_ms. */
+static void server_on_alert(void *context, const struct alert_news *news)
+{
+    const struct alert *alert = &news->alert;
+    (void)context;
+    if (news->fires)
+        log_warn("alert_firing", kv_cstr("alert", alert->name),
+                 kv_cstr("severity", alert_severity_names[alert->severity]), kv_f64("value", alert->value),
+                 kv_f64("threshold", alert->threshold), kv_i64("since_ms", alert->since_ms));
+    else
+        log_info("alert_ended", kv_cstr("alert", alert->name), kv_i64("since_ms", alert->since_ms));
+}
+
+/* The backlog's thread. */
+static void server_on_counted(void *context, bool is_mine, struct reader *r)
+{
+    struct server *a = context;
+    struct alert_facts facts = server_alert_facts(a);
+    struct error e = { 0 };
+    if (!is_mine)
+        alert_watch_forget(&a->alerts);
+    else if (alert_watch_step(&a->alerts, r, clock_wall_ms(a->setup.clock), &facts, server_on_alert, a, &e))
+        log_debug("alerts_not_judged", kv_err(&e));
+}
+
 static void server_print_due(void *context, const int64_t by_partition[PARTITIONS], struct buf *out)
 {
     struct server *a = context;
@@ -264,6 +303,8 @@ static enum err server_start_backlog(struct server *a, struct error *e)
                                                 .waiting = server_waiting,
                                                 .workload = server_workload,
                                                 .wanted_before = server_wanted_before,
+                                                .busy_milli = server_busy_milli,
+                                                .counted = server_on_counted,
                                                 .print_due = server_print_due,
                                                 .metrics = a->metrics,
                                                 .context = a },
@@ -443,6 +484,26 @@ static bool server_is_leader(void *context)
     return node_is_leader(a->node);
 }
 
+static struct uuid server_node_id(void *context)
+{
+    struct server *a = context;
+    return node_view_status(a->view).id;
+}
+
+/* The leader alone knows the backlog, and how busy all workers are. */
+static void server_measure(void *context, struct stats *all, struct stats_counters *tenants)
+{
+    struct server *a = context;
+    struct node_status s = node_status(a->node);
+    int64_t now_ms = clock_wall_ms(a->setup.clock), oldest_ms = INT64_MAX;
+    for (size_t i = 0; i < array_count(s.scheduler.oldest_due_ms); i++)
+        oldest_ms = min_of(oldest_ms, s.scheduler.oldest_due_ms[i]);
+    all->v[STAT_OLDEST_WAIT_MS] = max_of(now_ms - oldest_ms, (int64_t)0);
+    all->v[STAT_LOW_WAIT_MS] = max_of(now_ms - s.scheduler.oldest_due_ms[CLASS_LOW], (int64_t)0);
+    all->v[STAT_SKEW_MS] = max_of((s.skew_us < 0 ? -s.skew_us : s.skew_us) - s.error_us, (int64_t)0) / 1000;
+    backlog_measure_stats(a->backlog, all, tenants);
+}
+
 static void server_start_handles(struct server *a)
 {
     static const int numbers[] = { SIGTERM, SIGINT };
@@ -461,6 +522,13 @@ static void server_start_handles(struct server *a)
                                                                    .retention = a->setup.retention,
                                                                    .is_leader = server_is_leader,
                                                                    .context = a });
+    stats_writer_start(&a->stats_writer, &(struct stats_writer_setup){ .loop = loop,
+                                                                       .writer = loop_writer(a->loop),
+                                                                       .clock = a->setup.clock,
+                                                                       .metrics = a->metrics,
+                                                                       .node = server_node_id,
+                                                                       .measure = server_measure,
+                                                                       .context = a });
     server_start_fleet_watch(a);
     server_start_tls_watch(a);
     a->handles_open = true;
@@ -503,12 +571,6 @@ static enum err server_open_runners(struct server *a, struct error *e)
     return runners_open(&setup, &a->runners, e);
 }
 
-static struct uuid server_node_id(void *context)
-{
-    struct server *a = context;
-    return node_view_status(a->view).id;
-}
-
 static enum err server_start_api(struct server *a, struct error *e)
 {
     if (!a->setup.listen)
@@ -546,6 +608,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .catalog_changed = server_on_catalog_changed,
         .breaker_closed = server_on_breaker_closed,
         .queues = server_describe_queues,
+        .alert_facts = server_alert_facts,
         .node = store_is_shared(a->store) ? server_node_id : NULL,
         .tenant_load = server_tenant_load,
         .queue_timeout_max = a->fleet.enabled ? server_queue_timeout_max : NULL,

@@ -20,6 +20,8 @@
 #include "server/planner_threads.h"
 #include "server/process.h"
 #include "server/server.h"
+#include "server/stats/alert_watch.h"
+#include "server/stats/stats_writer.h"
 #include "server/unverified_links.h"
 
 enum { PEPPER_SIZE = 32 };
@@ -131,6 +133,7 @@ struct server {
     uv_signal_t signals[2];
     uv_timer_t deadline;
     struct retention_task retention_task;
+    struct stats_writer stats_writer;
     uv_work_t stop_http;
     bool handles_open, stopping, draining;
     struct call stop_call;
@@ -138,6 +141,7 @@ struct server {
     struct store_watch watch;
     struct catalog_watcher *watcher;
     struct backlog *backlog;
+    struct alert_watch alerts;         /* the backlog's thread */
     struct reencryption *reencryption; /* NULL: secrets are not encrypted */
     struct node_view *view;
     struct transition_log *transitions;

@@ -40,6 +40,7 @@ def test_top_once_shows_what_runs_waits_and_failed(ask, client, receiver):
     assert re.match(r"Running 1 of 1000   queued 0 ", done.lines[1])
     assert done.lines[2].split("   ")[0] == "SCHEDULED 1" and "FAILED 1" in done.lines[2]
     assert re.match(r"Since its start: 3 accepted, \d+ attempts, 0 retried, 1 failed", done.lines[3])
+    assert re.fullmatch(r"Last 5 min: \d+\.\d completed a second, \d+\.\d failed, delay p50 \d+\.\d{3} s, p99 \d+\.\d{3} s, backlog \d+", done.lines[4])
     running_row = done.lines[done.lines.index("Running") + 1]
     failed_row = done.lines[done.lines.index("Latest failed tasks") + 1]
     assert running["id"] in running_row and "at work" in running_row

@@ -65,6 +65,12 @@ struct memory_runs {
     size_t signal_count, signal_cap;
 };
 
+/* Figures of minutes (stats.c): a plain list. */
+struct memory_stats_rows {
+    struct stats_row *v;
+    size_t n, cap;
+};
+
 #define MEMORY_GROW(v, n, cap)                                                                                         \
     do {                                                                                                               \
         if ((n) == (cap)) {                                                                                            \
@@ -94,6 +100,7 @@ struct store_memory {
     int64_t audit_seq;
     struct memory_joins joins;
     struct memory_runs runs;
+    struct memory_stats_rows stats;
 };
 
 /* Tasks borrowed from the table, to be copied into an arena. */
@@ -225,6 +232,10 @@ enum err memory_retake(struct store_memory *s, struct op *base);
 enum err memory_lease_renew(struct store_memory *s, struct op *base);
 enum err memory_leases_expired(struct store_memory *s, struct op *base);
 enum err memory_worker_report(struct store_memory *s, struct op *base);
+enum err memory_stats(struct store_memory *s, struct op *base);
+bool memory_stats_purge(struct store_memory *s, int64_t now_ms, size_t max); /* true: there may be more */
+enum err memory_reader_stats(struct reader *r, const struct stats_filter *f, struct arena *a, struct stats_points *ret,
+                             struct error *e);
 enum err memory_breakers(struct store_memory *s, struct op *base);
 enum err memory_reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a,
                                 struct breaker_rows *ret, struct error *e);

@@ -151,7 +151,8 @@ enum err memory_purge(struct store_memory *s, struct op *base)
     w.now_ms = op->workers_before_ms;
     n += memory_sweep(&s->workers, op->max - n, memory_worker_may_go, &w);
     n += memory_audit_purge(s, op->audit_before_ms, op->max - n);
+    bool merging = memory_stats_purge(s, op->now_ms, op->max);
     op->ret_purged = n;
-    op->ret_more = n == op->max;
+    op->ret_more = n == op->max || merging;
     return ERR_OK;
 }

@@ -321,6 +321,7 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .unstarted = memory_unstarted,
                                            .workers = memory_workers,
                                            .breakers = memory_reader_breakers,
+                                           .stats = memory_reader_stats,
                                            .history = memory_history,
                                            .audit = memory_audit,
                                            .sealed = memory_sealed,

@@ -465,6 +465,7 @@ static void memory_free(struct store *base)
     memory_release_values(&s->recall_requests);
     memory_release_values(&s->workers);
     memory_release_values(&s->breakers);
+    free(s->stats.v);
     memory_leases_release(s);
     memory_joins_release(s);
     memory_runs_release(s);

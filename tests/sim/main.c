@@ -21,7 +21,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int64_t breaches(const struct stats *st)
+static int64_t breaches(const struct sim_stats *st)
 {
     int64_t sum = 0;
     for (int i = 0; i < BREACH_COUNT; i++)
@@ -29,7 +29,7 @@ static int64_t breaches(const struct stats *st)
     return sum;
 }
 
-static void print_stats(struct stats *st)
+static void print_stats(struct sim_stats *st)
 {
     printf("# seeds %lld, tasks %lld, acknowledged %lld, refused %lld, calls %lld, steps %lld\n", (long long)st->seeds,
            (long long)st->tasks, (long long)st->acknowledged, (long long)st->refused, (long long)st->calls,
@@ -56,7 +56,7 @@ static void print_stats(struct stats *st)
 
 /* Returns the first failing seed, after printing its breach; 0: none failed. */
 static uint64_t run_seeds(uint64_t first, uint64_t last, const struct options *o, struct zoneinfo *zones,
-                          struct stats *st, char first_breach[512])
+                          struct sim_stats *st, char first_breach[512])
 {
     uint64_t failed = 0;
     int told = 0;
@@ -98,7 +98,7 @@ static const uint64_t caught_before[PLANT_COUNT] = {
 /* Caught means that its breaches include the one that the bug is bound to cause. */
 static bool caught_at(enum plant p, uint64_t seed, struct zoneinfo *zones)
 {
-    struct stats st = { 0 };
+    struct sim_stats st = { 0 };
     char text[512];
     sim_run(seed, p, false, zones, &st, text);
     free(st.late_ms);
@@ -131,7 +131,7 @@ static int run_plants(struct zoneinfo *zones, int *number)
 
 static int run_tap(const struct options *o, struct zoneinfo *zones)
 {
-    struct stats st = { 0 };
+    struct sim_stats st = { 0 };
     int number = 0;
     int steps = (int)((o->last - o->first) / TAP_STEP + 1);
     bool plants = o->first == 1;
@@ -153,7 +153,7 @@ static int run_tap(const struct options *o, struct zoneinfo *zones)
 
 static int run_plain(const struct options *o, struct zoneinfo *zones)
 {
-    struct stats st = { 0 };
+    struct sim_stats st = { 0 };
     char text[512];
     uint64_t failed = run_seeds(o->first, o->last, o, zones, &st, text);
     print_stats(&st);

@@ -228,7 +228,7 @@ static void judge_time(struct sim *s, const struct subject *x, const struct task
     int64_t known_ms = max_of(x->acked_wall_ms, parent ? parent->acked_wall_ms : 0);
     int64_t free_ms = max_of(s->joined_ms, s->suspect_ended_ms); /* a suspect has its worker for itself */
     int64_t late_ms = now_ms - max_of(max_of(max_of(t->due_ms, known_ms), free_ms), held_until_ms(s, t));
-    struct stats *st = s->stats;
+    struct sim_stats *st = s->stats;
     if (st->late_count == st->late_cap) {
         st->late_cap = st->late_cap * 2 + 1024;
         st->late_ms = xrealloc(st->late_ms, st->late_cap * sizeof *st->late_ms);

@@ -619,7 +619,7 @@ static int64_t choose_ahead(const struct sim *s)
     return s->profile.failover ? 6000 : is_cluster(s) ? 3000 : 3000 + (int64_t)(s->seed % 5) * 1750;
 }
 
-static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struct stats *stats)
+static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struct sim_stats *stats)
 {
     struct error e;
     s->seed = seed;
@@ -672,7 +672,7 @@ static void sim_release(struct sim *s)
     oracle_free(s->oracle);
 }
 
-void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zones, struct stats *stats,
+void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zones, struct sim_stats *stats,
              char first_breach[512])
 {
     struct sim s = { .verbose = verbose, .plant = plant };

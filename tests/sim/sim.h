@@ -189,7 +189,7 @@ enum fault {
     X(TASKS_EXPIRED, "expired")                                                                                        \
     X(TASKS_HELD, "held")
 
-struct stats {
+struct sim_stats {
     int64_t seeds, tasks, acknowledged, calls, steps, refused;
     int64_t faults[FAULT_COUNT];
     int64_t breaches[BREACH_COUNT];
@@ -372,7 +372,7 @@ struct sim {
     bool verbose;
     enum plant plant;
     struct profile profile;
-    struct stats *stats;
+    struct sim_stats *stats;
 
     struct prng random;
     int64_t steady_us, offset_us, wall_max_us;
@@ -651,7 +651,7 @@ void oracle_forgive(struct sim *s, bool (*forgives)(struct sim *s, const struct 
 void oracle_check(struct sim *s); /* everything has drained */
 
 /* run.c */
-void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zones, struct stats *stats,
+void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zones, struct sim_stats *stats,
              char first_breach[512]);
 void sim_know_lanes(struct sim_node *n);
 void sim_crash(struct sim_node *n);

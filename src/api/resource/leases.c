@@ -256,7 +256,7 @@ static void leases_on_expired(struct op *op)
     for (size_t i = 0; op->rc == ERR_OK && i < acquire->expired.n; i++) {
         if (setup->lease_over)
             setup->lease_over(setup->context, &acquire->expired.v[i], i ? 0 : unblocked);
-        metric_add(setup->metrics, METRIC_TASKS_EXPIRED, 1);
+        metric_add_for(setup->metrics, METRIC_TASKS_EXPIRED, acquire->expired.v[i].tenant, 1);
     }
     request_later(q, leases_answer_valid);
 }

@@ -25,7 +25,7 @@ void tasks_on_created(struct op *op)
     if (op->rc)
         request_fail(q, &op->error);
     else
-        metric_add(q->server->setup.metrics, METRIC_TASKS_SCHEDULED, (int64_t)q->task_count);
+        metric_add_for(q->server->setup.metrics, METRIC_TASKS_SCHEDULED, q->who.tenant, (int64_t)q->task_count);
     if (op->rc == ERR_OK) {
         live_on_created(q->server->live, q->tasks, q->task_count);
         transition_log_created(q->server->setup.transitions, q->tasks, q->task_count);

@@ -76,6 +76,7 @@ struct queues_answer {
     size_t n;
 };
 
+struct alert_facts;
 struct api_setup {
     const char *listen;       /* "127.0.0.1:8080", "[::1]:8080", "localhost:0" */
     const char *admin_listen; /* of the operator's listener; NULL: there is none */
@@ -119,6 +120,7 @@ struct api_setup {
     /* The longest time that the queue of a fleet lets a task run; 0: no limit. NULL: there is no fleet. On any
      * thread. */
     int64_t (*queue_timeout_max)(void *context);
+    struct alert_facts (*alert_facts)(void *context); /* NULL: one node, which leads. On a pool thread */
     /* How many tasks of a tenant this node holds, and how many are due over all nodes, if this node counts them; what
      * is not known stays as it is. On any thread; must not wait */
     void (*tenant_load)(void *context, int32_t tenant, int64_t *ret_running, int64_t *ret_due);

@@ -27,6 +27,8 @@ enum {
     X(GET, "/openapi.json", PUBLIC, NO_BODY, status_openapi, ROUTE_INLINE | OP, 0)                                     \
     X(GET, "/metrics", METRICS_READ, NO_BODY, status_metrics, ROUTE_INLINE | ROUTE_TEXT | OP, 0)                       \
     X(GET, "/v1/scheduler/status", STATUS_READ, NO_BODY, status_scheduler, OP, 0)                                      \
+    X(GET, "/v1/stats", STATUS_READ, NO_BODY, stats_list, OP, 0)                                                       \
+    X(GET, "/v1/alerts", STATUS_READ, NO_BODY, alerts_list, OP, 0)                                                     \
     X(GET, "/v1/workers", STATUS_READ, NO_BODY, workers_list, OP, 0)                                                   \
     X(GET, "/v1/workers/{id}", STATUS_READ, NO_BODY, workers_get, OP, 0)                                               \
     X(GET, "/v1/events", TASKS_READ, NO_BODY, live_stream_events, ROUTE_EVENTS, 0)                                     \

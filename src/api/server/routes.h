@@ -80,6 +80,7 @@ route_handler jobs_bulk, jobs_redrive, jobs_list, jobs_get, jobs_cancel;        
 route_handler status_health, status_ready, status_scheduler, status_metrics, status_openapi; /* status.c */
 route_handler breakers_list, breakers_close_one;                                             /* breakers.c */
 route_handler audit_list;                                                                    /* audit.c */
+route_handler stats_list, alerts_list;                                                       /* src/api/stats */
 route_handler live_stream_events;        /* api/live/live_streams.c */
 route_handler workers_list, workers_get; /* workers.c */
 /* src/api/workflow: definitions.c, runs.c, stop.c, retry.c, rerun.c, steps.c, signals.c */

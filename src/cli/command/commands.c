@@ -52,6 +52,7 @@ const struct command *const commands[] = {
     &command_workers,
     &command_status,
     &command_top,
+    &command_alerts,
     &command_watch,
     &command_import,
     &command_next,

@@ -4,7 +4,7 @@
 
 extern const struct command command_serve, command_worker, command_workers, command_breakers, command_migrate,
     command_check_config, command_configuration;
-extern const struct command command_sink, command_bench;
+extern const struct command command_sink, command_bench, command_alerts;
 extern const struct command command_add, command_list, command_show, command_edit, command_history;
 extern const struct command command_pause, command_resume, command_cancel, command_rm, command_run, command_retry;
 extern const struct command command_queue, command_calendar, command_tenant, command_key, command_node,

@@ -6,7 +6,7 @@
 #include "cli/task_view.h"
 #include "cli/when.h"
 
-enum { OUT_MAX = 1 << 20, UPCOMING = 8, FAILED = 5, COLUMNS = 4 };
+enum { OUT_MAX = 1 << 20, UPCOMING = 8, FAILED = 5, COLUMNS = 4, RECENT_S = 300 };
 
 /* Counters at one time; two of them give rates. */
 struct top_counters {
@@ -84,14 +84,34 @@ static void top_write_rates(struct top_screen *s, const json_t *status)
     const struct top_counters *b = &s->before;
     int64_t us = now.at_us - b->at_us;
     if (s->has_before)
-        buf_printf(&s->out, "A second: %.0f accepted, %.0f attempts, %.1f retried, %.1f failed\n\n",
+        buf_printf(&s->out, "A second: %.0f accepted, %.0f attempts, %.1f retried, %.1f failed\n",
                    top_rate(now.scheduled, b->scheduled, us), top_rate(now.executed, b->executed, us),
                    top_rate(now.retried, b->retried, us), top_rate(now.failed, b->failed, us));
     else
-        buf_printf(&s->out, "Since its start: %lld accepted, %lld attempts, %lld retried, %lld failed\n\n",
+        buf_printf(&s->out, "Since its start: %lld accepted, %lld attempts, %lld retried, %lld failed\n",
                    (long long)now.scheduled, (long long)now.executed, (long long)now.retried, (long long)now.failed);
     s->before = now;
     s->has_before = true;
+}
+
+/* The last five minutes of all tenants and nodes, from GET /v1/stats. An older server has none. */
+static enum exit_code top_write_recent(struct top_screen *s)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct client_request call = { .method = "GET", .path = "/v1/stats?tenant=*&step=5m", .may_be_missing = true };
+    enum exit_code code = client_call(s->client, &call, &a);
+    size_t n = code ? 0 : json_count_at(a.doc.root, "points");
+    char path[32];
+    snprintf(path, sizeof path, "points[%zu]", n ? n - 1 : 0);
+    const json_t *last = n ? json_at(a.doc.root, path) : NULL;
+    if (last)
+        buf_printf(
+            &s->out, "Last 5 min: %.1f completed a second, %.1f failed, delay p50 %.3f s, p99 %.3f s, backlog %lld\n",
+            (double)json_i64_at(last, "completed", 0) / RECENT_S, (double)json_i64_at(last, "failed", 0) / RECENT_S,
+            json_number_value(json_at(last, "delay_seconds.p50")),
+            json_number_value(json_at(last, "delay_seconds.p99")), (long long)json_i64_at(last, "backlog", 0));
+    buf_char(&s->out, '\n');
+    return code;
 }
 
 /* Writes a short list with its title; nothing if it is empty. */
@@ -137,7 +157,8 @@ static enum exit_code top_draw(struct top_screen *s)
     top_write_warnings(s, a.doc.root);
     top_write_counts(s, a.doc.root);
     top_write_rates(s, a.doc.root);
-    code = top_write_list(s, "Running", running, "started_at");
+    code = top_write_recent(s);
+    code = code ? code : top_write_list(s, "Running", running, "started_at");
     return code ? code : top_write_list(s, "Latest failed tasks", failed, "completed_at");
 }
 
@@ -212,10 +233,13 @@ const struct command command_top = {
     .name = "top",
     .words = "",
     .summary = "watch the state of the server",
-    .detail = "Examples:\n"
-              "  belfry top\n"
-              "  belfry top --every 5s\n"
-              "  belfry top --once\n",
+    .detail =
+        "'Last 5 min' counts all nodes and tenants (GET /v1/stats), the other rates are of the node that answers.\n"
+        "\n"
+        "Examples:\n"
+        "  belfry top\n"
+        "  belfry top --every 5s\n"
+        "  belfry top --once\n",
     .options = options,
     .option_count = array_count(options),
     .run = command_top_run,

@@ -1,5 +1,6 @@
 #include "core/task/settle_metrics.h"
 
+#include "base/stats/stats.h"
 #include "base/tenant_metrics.h"
 
 static const char *const fault_names[FAULTS] = {
@@ -24,24 +25,46 @@ static bool settle_is_own_delay(enum late_cause by)
     return own[by];
 }
 
-static void settle_count_execution(struct metrics *m, const struct settled_attempt *s)
+static void settle_count_execution(struct metrics *m, const struct settled_attempt *s, int64_t stats[STATS])
 {
     const struct execution *x = &s->verdict->execution;
-    int64_t delay_us = x->started_us - x->due_ms * 1000;
+    int64_t delay_us = x->started_us - x->due_ms * 1000, run_us = max_of(x->completed_us - x->started_us, (int64_t)0);
     if (x->status != EXECUTION_LOST) {
         metric_add(m, METRIC_TASKS_EXECUTED, 1);
-        metric_add(m, METRIC_RUN_TIME, max_of(x->completed_us - x->started_us, (int64_t)0));
+        metric_add(m, METRIC_RUN_TIME, run_us);
+        stats[STAT_EXECUTED]++;
+        stats_observe_us(stats, STAT_RUN_0, run_us);
     }
     if (x->attempt == 1 && settle_is_own_delay(x->late_by)) {
         metric_observe_us(m, METRIC_START_DELAY, delay_us);
+        stats_observe_us(stats, STAT_DELAY_0, delay_us);
         tenant_metrics_observe_delay_us(metrics_tenants(m), s->tenant, delay_us);
     }
 }
 
-static void settle_count_one(struct metrics *m, const struct settled_attempt *s, enum metric id, enum tenant_outcome o)
+static void settle_count_one(struct metrics *m, const struct settled_attempt *s, int64_t stats[STATS],
+                             enum tenant_outcome o)
 {
-    metric_add(m, id, 1);
+    static const struct {
+        enum metric metric;
+        enum stats_id stat;
+    } counted[TENANT_OUTCOMES] = {
+        [TENANT_COMPLETED] = { METRIC_TASKS_COMPLETED, STAT_COMPLETED },
+        [TENANT_FAILED] = { METRIC_TASKS_FAILED, STAT_FAILED },
+        [TENANT_RETRIED] = { METRIC_TASKS_RETRIED, STAT_RETRIED },
+        [TENANT_LOST] = { METRIC_TASKS_RECOVERED, STAT_LOST },
+        [TENANT_EXPIRED] = { METRIC_TASKS_EXPIRED, STAT_EXPIRED },
+    };
+    metric_add(m, counted[o].metric, 1);
     tenant_metrics_count(metrics_tenants(m), s->tenant, o);
+    stats[counted[o].stat]++;
+}
+
+static void settle_count_fault(struct metrics *m, enum fault fault, int64_t stats[STATS])
+{
+    metric_add_labelled(m, METRIC_TASK_FAILURES, fault_names, fault, 1);
+    stats[STAT_FAULTS]++;
+    stats[STAT_BELFRY_FAULTS] += fault == FAULT_BELFRY;
 }
 
 void settle_count_from_zero(struct metrics *m)
@@ -56,20 +79,22 @@ void settle_count(struct metrics *m, const struct settled_attempt *s)
     bool failed = ran ? s->verdict->execution.status == EXECUTION_FAILED : s->state == TASK_FAILED;
     if (!s->tenant) /* Belfry's own work */
         return;
+    int64_t *stats = stats_begin(metrics_stats(m), s->tenant);
     if (ran)
-        settle_count_execution(m, s);
+        settle_count_execution(m, s, stats);
     if (lost)
-        settle_count_one(m, s, METRIC_TASKS_RECOVERED, TENANT_LOST);
+        settle_count_one(m, s, stats, TENANT_LOST);
     else if (ran && s->state == TASK_SCHEDULED)
-        settle_count_one(m, s, METRIC_TASKS_RETRIED, TENANT_RETRIED);
+        settle_count_one(m, s, stats, TENANT_RETRIED);
     if (lost || failed)
-        metric_add_labelled(m, METRIC_TASK_FAILURES, fault_names, s->fault, 1);
+        settle_count_fault(m, s->fault, stats);
     if (s->state == TASK_COMPLETED)
-        settle_count_one(m, s, METRIC_TASKS_COMPLETED, TENANT_COMPLETED);
+        settle_count_one(m, s, stats, TENANT_COMPLETED);
     if (s->state == TASK_FAILED) {
-        settle_count_one(m, s, METRIC_TASKS_FAILED, TENANT_FAILED);
+        settle_count_one(m, s, stats, TENANT_FAILED);
         metric_add(m, METRIC_DEAD_LETTERS, 1);
     }
     if (s->state == TASK_EXPIRED)
-        settle_count_one(m, s, METRIC_TASKS_EXPIRED, TENANT_EXPIRED);
+        settle_count_one(m, s, stats, TENANT_EXPIRED);
+    stats_end(metrics_stats(m));
 }

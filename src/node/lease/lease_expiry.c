@@ -43,7 +43,7 @@ static void lease_expiry_on_put(struct op *op)
     const struct op_put *put = container_of(op, struct op_put, op);
     arena_release(&op->arena);
     if (op->rc == ERR_OK)
-        metric_add(r->setup.metrics, METRIC_TASKS_EXPIRED, 1);
+        metric_add_for(r->setup.metrics, METRIC_TASKS_EXPIRED, put->task->tenant, 1);
     else if (op->rc != ERR_CONFLICT && op->rc != ERR_NOT_FOUND) /* else it was claimed or changed meanwhile */
         log_warn("expire_failed", kv_err(&op->error));
     r->setup.unblocked(r->setup.context,

@@ -177,13 +177,16 @@ static void scheduler_claim_failed(struct scheduler *s, struct claim *c)
 
 void scheduler_report_gated(struct scheduler *s, const struct op_claim *a)
 {
-    static const enum metric counted[] = { [TASK_BLOCKED] = METRIC_TASKS_BLOCKED,
-                                           [TASK_SKIPPED] = METRIC_RUNS_SKIPPED,
-                                           [TASK_CANCELLED] = METRIC_TASKS_REPLACED };
+    static const enum metric counted[] = {
+        [TASK_BLOCKED] = METRIC_TASKS_BLOCKED, [TASK_CANCELLED] = METRIC_TASKS_REPLACED
+    };
     for (size_t i = 0; i < a->ret_gated.n; i++) {
         const struct task *t = &a->ret_gated.v[i];
         assert(t->state == TASK_BLOCKED || t->state == TASK_SKIPPED || t->state == TASK_CANCELLED);
-        metric_add(s->setup.metrics, counted[t->state], 1);
+        if (t->state == TASK_SKIPPED)
+            metric_add_for(s->setup.metrics, METRIC_RUNS_SKIPPED, t->tenant, 1);
+        else
+            metric_add(s->setup.metrics, counted[t->state], 1);
         s->setup.gated(s->setup.context, t);
     }
     for (size_t i = 0; i < a->ret_replaced_count; i++)

@@ -116,8 +116,8 @@ static void spawner_on_spawned(struct op *op)
     struct spawner *s = sp->spawner;
     if (op->rc == ERR_OK) {
         spawner_nudge_occurrences(s, &sp->plan);
-        metric_add(s->setup.metrics, METRIC_TASKS_SCHEDULED, sp->plan.runs);
-        metric_add(s->setup.metrics, METRIC_RUNS_SKIPPED, sp->plan.skipped);
+        metric_add_for(s->setup.metrics, METRIC_TASKS_SCHEDULED, sp->task.tenant, sp->plan.runs);
+        metric_add_for(s->setup.metrics, METRIC_RUNS_SKIPPED, sp->task.tenant, sp->plan.skipped);
         s->missed += sp->plan.missed;
         if (sp->plan.more)
             spawner_visit_at(s, s->now.wall_ms, sp->plan.cursor_ms);

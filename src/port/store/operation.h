@@ -35,6 +35,7 @@
     X(LEASES_EXPIRED, leases_expired)                                                                                  \
     X(WORKER_REPORT, worker_report)                                                                                    \
     X(BREAKERS, breakers)                                                                                              \
+    X(STATS, stats)                                                                                                    \
     X(ARRIVE, arrive)                                                                                                  \
     X(OPEN, open)                                                                                                      \
     X(AWAIT, await)                                                                                                    \

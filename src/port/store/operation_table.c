@@ -194,6 +194,17 @@ static void check_breakers(const struct op *op)
     }
 }
 
+static void check_stats(const struct op *op)
+{
+    const struct op_stats *s = (const struct op_stats *)op;
+    assert(s->n > 0 && s->n <= STATS_ROWS_MAX);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct stats_row *r = &s->v[i];
+        assert(r->grain == STATS_OF_NODE && r->written > 0 && r->tenant >= STATS_ALL && !uuid_is_nil(r->node));
+        assert(r->minute_ms % STATS_MINUTE_MS == 0);
+    }
+}
+
 static void check_open(const struct op *op)
 {
     const struct op_open *o = (const struct op_open *)op;
@@ -276,6 +287,7 @@ WEIGHT(retake, n)
 WEIGHT(lease_renew, n)
 WEIGHT(worker_report, n)
 WEIGHT(breakers, n)
+WEIGHT(stats, n)
 WEIGHT(signal, n)
 WEIGHT(stop, max)
 WEIGHT(reseal, n)
@@ -334,6 +346,7 @@ const struct op_row op_table[OP_KINDS] = {
     [OP_LEASES_EXPIRED]= { "OP_LEASES_EXPIRED", OP_FRONT, OP_VIA_ALL,    leases_expired_weight, 0,             check_leases_expired, NULL },
     [OP_WORKER_REPORT] = { "OP_WORKER_REPORT",  OP_REST,  OP_VIA_ALL,    worker_report_weight,  0,             NULL,                 NULL },
     [OP_BREAKERS]      = { "OP_BREAKERS",       OP_FRONT, OP_VIA_ALL,    breakers_weight,       KEY(breakers), check_breakers,       NULL }, /* other nodes call the host until it is there */
+    [OP_STATS]         = { "OP_STATS",          OP_REST,  OP_VIA_ALL,    stats_weight,          0,             check_stats,          NULL },
     [OP_ARRIVE]        = { "OP_ARRIVE",         OP_FRONT, OP_VIA_ALL,    arrive_weight,         0,             NULL,                 NULL }, /* children wait for it */
     [OP_OPEN]          = { "OP_OPEN",           OP_REST,  OP_VIA_ALL,    open_weight,           0,             check_open,           NULL },
     [OP_AWAIT]         = { "OP_AWAIT",          OP_REST,  OP_VIA_ALL,    NULL,                  0,             check_await,          NULL },

@@ -9,6 +9,7 @@
 #include "port/store/breakers.h"
 #include "port/store/catalog.h"
 #include "port/store/fleet.h"
+#include "port/store/stats.h"
 #include "port/store/tasks.h"
 
 /* A filter that is zero does not filter; several are joined by "and". Newest first (by id, descending). No reader finds
@@ -217,6 +218,8 @@ struct reader_ops {
                         struct error *);
     enum err (*breakers)(struct reader *, const struct breaker_filter *, struct arena *, struct breaker_rows *ret,
                          struct error *);
+    enum err (*stats)(struct reader *, const struct stats_filter *, struct arena *, struct stats_points *ret,
+                      struct error *);
     enum err (*sealed)(struct reader *, struct str key_id, bool *ret, struct error *);
     enum err (*sealed_page)(struct reader *, struct str key_id, struct uuid after, size_t max, struct arena *,
                             struct sealed_page *ret, struct error *);
@@ -304,6 +307,14 @@ enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct
 /* At most `limit` of them. */
 enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a, struct breaker_rows *ret,
                          struct error *e) must_use;
+/* See port/store/stats.h. May lag a moment. */
+enum err reader_stats(struct reader *r, const struct stats_filter *f, struct arena *a, struct stats_points *ret,
+                      struct error *e) must_use;
+/* The last minutes before end_ms, which is rounded down to a minute. The caller releases *ret; the arena has what was
+ * read. */
+struct stats_history;
+enum err reader_stats_history(struct reader *r, int32_t tenant, int64_t end_ms, size_t minutes, struct arena *a,
+                              struct stats_history *ret, struct error *e) must_use;
 /* Whether a task has a secret that is encrypted with this key (port/secrets.h); empty: with any. Reads all tasks. */
 enum err reader_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e) must_use;
 /* Looks at the next `max` tasks above `after`, at fewer if the arena is full, deleted ones included. Returns those that

@@ -21,7 +21,10 @@
  * 11. Definitions that have no name, that no run and no task of target WORKFLOW names, and that were put more than
  *     DEFINITION_KEPT_MS ago (port/store/runs.h).
  * 12. Audit rows, by at_ms.
- * 13. A little of the freed space goes back to the file system, where that is the store's task. */
+ * 13. Rows of OP_STATS: those of nodes that are older than STATS_NODES_MS are merged into one of all nodes, minutes
+ *     before the hour of now_ms - STATS_MINUTES_MS into hours, and hours before now_ms - STATS_KEPT_MS are deleted. At
+ *     most max rows of each grain, by minute, tenant and node; ret_purged does not count them.
+ * 14. A little of the freed space goes back to the file system, where that is the store's task. */
 struct op_purge {
     struct op op;
     int64_t now_ms;

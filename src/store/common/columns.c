@@ -51,6 +51,13 @@ static const struct column workflow_columns[] = { WORKFLOW_COLUMNS(ROW) };
 #undef ROW_TYPE
 #define ROW_TYPE struct audit
 static const struct column audit_columns[] = { AUDIT_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE                    struct stats_row
+#define FIGURE_ROW(id, column, how) { #column, COL_I64, offsetof(ROW_TYPE, stats.v[STAT_##id]), 0 },
+static const struct column stats_columns[] = { STATS_KEY_COLUMNS(ROW) STATS_MAP(FIGURE_ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct stats_point
+static const struct column stats_point_columns[] = { ROW(at_ms, COL_I64, at_ms, 0) STATS_MAP(FIGURE_ROW) };
 
 const struct table table_due = { "task", task_columns, AT_gates - 1 }; /* the columns are numbered from 1 */
 const struct table table_tasks = { "task", task_columns, array_count(task_columns) };
@@ -67,6 +74,8 @@ const struct table table_runs = { "run", run_columns, array_count(run_columns) }
 const struct table table_signals = { "signal", signal_columns, array_count(signal_columns) };
 const struct table table_workflows = { "workflow", workflow_columns, array_count(workflow_columns) };
 const struct table table_audit = { "audit row", audit_columns, array_count(audit_columns) };
+const struct table table_stats = { "row of stats", stats_columns, array_count(stats_columns) };
+const struct table table_stats_points = { "point of stats", stats_point_columns, array_count(stats_point_columns) };
 const struct table table_breakers = { "breaker", breaker_columns, array_count(breaker_columns) };
 
 /* ---- JSON columns ---- */

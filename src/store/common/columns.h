@@ -199,6 +199,14 @@ struct task_lease {
     X(reopened, COL_I64, reopened, 0)                                                                                  \
     X(reason, COL_TEXT, reason, 0)
 
+/* The figures follow: STATS_MAP. */
+#define STATS_KEY_COLUMNS(X)                                                                                           \
+    X(minute_ms, COL_I64, minute_ms, 0)                                                                                \
+    X(node_id, COL_UUID, node, 0)                                                                                      \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(grain, COL_INT, grain, STATS_OF_HOUR)                                                                            \
+    X(written, COL_I64, written, 0)
+
 #define RUN_COLUMNS_REST(X)                                                                                            \
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
     X(hash, COL_BYTES32, hash, 0)                                                                                      \
@@ -257,6 +265,9 @@ struct task_lease {
 
 /* The columns as SQL text, each with a leading comma: the statement names one more column before them. */
 #define SQL_NAME(column, kind, member, max) ", " #column
+#define SQL_FIGURE(id, column, how)         ", " #column /* of STATS_MAP */
+#define STATS_NAMES                         "minute_ms, node_id, tenant_id, grain, written" STATS_MAP(SQL_FIGURE)
+#define STATS_KEY                           "tenant_id, minute_ms, grain, node_id"
 
 /* Of an OCCURRENCE: it counts among the runs of its task and never fired (task_is_unstarted). */
 #define UNSTARTED "kind = 2 AND runs_count = 1 AND attempts = 0 AND losses = 0 AND started_ms = 0"
@@ -292,7 +303,8 @@ struct table {
 extern const struct table table_due; /* TASK_COLUMNS_DUE */
 extern const struct table table_tasks, table_executions, table_idempotency, table_api_keys, table_catalog, table_nodes;
 extern const struct table table_task_leases, table_workers, table_worker_groups, table_breakers;
-extern const struct table table_runs, table_signals, table_workflows, table_audit;
+extern const struct table table_runs, table_signals, table_workflows, table_audit, table_stats;
+extern const struct table table_stats_points; /* of struct stats_point */
 
 /* The value of a column, for writing.
  * - column_number: COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64 and COL_FAILED. False: NULL.

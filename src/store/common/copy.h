@@ -38,7 +38,8 @@ struct copy_request {
     X(catalog)                                                                                                         \
     X(dedupe)                                                                                                          \
     X(slots)                                                                                                           \
-    X(edges) X(joins) X(arrivals) X(task_leases) X(runs) X(definitions) X(workflows) X(outputs) X(signals) X(audit)
+    X(edges)                                                                                                           \
+    X(joins) X(arrivals) X(task_leases) X(runs) X(definitions) X(workflows) X(outputs) X(signals) X(audit) X(stats)
 enum copy_table {
 #define X(name) COPY_##name,
     COPY_MAP(X)

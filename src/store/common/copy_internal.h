@@ -5,7 +5,7 @@
 #include "store/common/columns.h"
 #include "store/common/copy.h"
 
-enum { COPY_KEYS_MAX = 3, PEPPER_SIZE = 32 };
+enum { COPY_KEYS_MAX = 4, PEPPER_SIZE = 32 };
 
 struct copy_kind {
     const char *name; /* of the table, in both stores */
@@ -52,6 +52,7 @@ union copy_row {
     } join;
     struct run_row run;
     struct audit audit;
+    struct stats_row stats;
     struct signal_row signal;
     struct copied_definition {
         int32_t tenant;

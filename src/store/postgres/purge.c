@@ -361,6 +361,7 @@ enum err postgres_purge(struct store_postgres *s, struct op *base)
     struct op_purge *op = (struct op_purge *)base;
     struct error *e = &base->error;
     struct pg_purge f = { .s = s, .left = op->max };
+    bool merging;
     if (pg_purge_nudge_partitions(s, op, e) ||
         pg_send_ended(s, e)) /* notes of earlier operations in this transaction */
         return e->code;
@@ -370,9 +371,9 @@ enum err postgres_purge(struct store_postgres *s, struct op *base)
         pg_purge_failed_tasks(&f, false, op->dlq_before_ms, e) ||
         pg_purge_oldest(&f, &purge_executions, op->executions_before_ms * 1000, e) ||
         pg_purge_definitions(&f, op->now_ms, e) || pg_purge_audit(&f, op->audit_before_ms, e) ||
-        (f.left && pg_purge_cluster(s, op, &f.count, e)))
+        (f.left && pg_purge_cluster(s, op, &f.count, e)) || pg_purge_stats(s, op->now_ms, op->max, &merging, e))
         return e->code;
     op->ret_purged = f.count;
-    op->ret_more = f.count == op->max;
+    op->ret_more = f.count == op->max || merging;
     return ERR_OK;
 }

@@ -21,4 +21,6 @@ enum err pg_purge_count_tasks(struct pg_purge *f, const struct pg_result *r, str
 enum err pg_purge_steps(struct pg_purge *f, struct uuid run, bool *ret_done, struct error *e) must_use;
 /* The runs' own rows were deleted: deletes all that is left of them. */
 enum err pg_purge_runs_rest(struct store_postgres *s, const struct uuid *runs, size_t n, struct error *e) must_use;
+/* Merges and deletes rows of stats. *ret_more: there were as many as may be at a time. */
+enum err pg_purge_stats(struct store_postgres *s, int64_t now_ms, size_t max, bool *ret_more, struct error *e) must_use;
 enum err pg_purge_definitions(struct pg_purge *f, int64_t now_ms, struct error *e) must_use;

@@ -363,6 +363,7 @@ static const struct reader_ops reader_postgres_ops = { .get = reader_postgres_ge
                                                        .unstarted = reader_postgres_unstarted,
                                                        .workers = reader_postgres_workers,
                                                        .breakers = reader_postgres_breakers,
+                                                       .stats = reader_postgres_stats,
                                                        .definition = reader_postgres_definition,
                                                        .workflow = reader_postgres_workflow,
                                                        .workflows = reader_postgres_workflows,

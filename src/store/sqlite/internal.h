@@ -126,6 +126,16 @@ enum err sqlite_fences_raise(struct conn *c, int64_t now_ms, int64_t *ret_floor,
 bool row_is_fresh(struct conn *c, const struct task *t);
 void row_bind_fresh(struct conn *c, sqlite3_stmt *st, const struct task *t, int64_t lane);
 
+#define STATS_NODES "ffffffffffffffffffffffffffffffff" /* the node of rows of several nodes */
+/* Figures of stats: a parameter, their total over rows, and what is added to a row that is there. */
+#define STATS_PARAMETER(id, column, how) ", ?"
+#define STATS_TOTAL(id, column, how)     ", " #how "(" #column ")"
+#define STATS_ADD_SUM(column)            #column " = " #column " + excluded." #column
+#define STATS_ADD_MAX(column)            #column " = max(" #column ", excluded." #column ")"
+#define STATS_ADD(id, column, how)       ", " STATS_ADD_##how(column)
+#define STATS_CONFLICT                   "ON CONFLICT (" STATS_KEY ") DO UPDATE SET grain = grain" STATS_MAP(STATS_ADD)
+#define STATS_OLDEST                     "FROM stats WHERE grain = ?1 AND minute_ms < ?2 ORDER BY minute_ms, tenant_id, node_id LIMIT ?3"
+
 /* Binds the struct's members from parameter `first` on, except the lane, which the caller binds. Texts are borrowed
  * until the next bind. */
 void row_bind(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, const void *row);
@@ -273,6 +283,9 @@ enum writer_statement {
     ST_BREAKER_PUT,
     ST_BREAKER_CLOSE,
     ST_BREAKER_CLOSE_HOST,
+    ST_STATS_ADD,
+    ST_STATS_MERGE,
+    ST_STATS_PURGE,
     ST_RESEAL,
     ST_SETTLE,
     ST_SETTLE_DONE,
@@ -628,6 +641,7 @@ enum reader_statement {
     RD_LEASE,
     RD_WORKERS,
     RD_BREAKERS,
+    RD_STATS,
     RD_SEALED,
     RD_SEALED_PAGE,
     RD_AUDIT,
@@ -676,6 +690,8 @@ enum err reader_sqlite_workers(struct reader *base, struct uuid before, size_t m
                                struct worker_rows *ret, struct error *e);
 enum err reader_sqlite_breakers(struct reader *base, const struct breaker_filter *f, struct arena *a,
                                 struct breaker_rows *ret, struct error *e);
+enum err reader_sqlite_stats(struct reader *base, const struct stats_filter *f, struct arena *a,
+                             struct stats_points *ret, struct error *e);
 enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_filter *f, struct arena *a,
                                     struct catalog_page *ret, struct error *e);
 

@@ -308,7 +308,7 @@ enum err sqlite_purge(struct store_sqlite *s, struct op *base)
     struct op_purge *op = (struct op_purge *)base;
     struct error *e = &base->error;
     size_t n = 0;
-    bool shrunk, far;
+    bool shrunk, far, merging;
     if (sqlite_ended_write(s, e)) /* the notes of earlier operations of this transaction */
         return e->code;
     if (sqlite_purge_oldest(s, ST_PURGE_IDEMPOTENCY, op->idempotency_before_ms, op->max, &n, e) ||
@@ -319,9 +319,9 @@ enum err sqlite_purge(struct store_sqlite *s, struct op *base)
         sqlite_purge_oldest(s, ST_PURGE_EXECUTIONS, op->executions_before_ms * 1000, op->max - n, &n, e) ||
         sqlite_purge_definitions(s, op->now_ms, op->max - n, &n, e) || sqlite_purge_cluster(s, op, &n, e) ||
         sqlite_audit_purge(s, op->audit_before_ms, op->max - n, &n, e) || sqlite_purge_vacuum(s, &shrunk, e) ||
-        sqlite_far_purge(s, op->now_ms, op->max, &far, e))
+        sqlite_far_purge(s, op->now_ms, op->max, &far, e) || sqlite_purge_stats(s, op->now_ms, op->max, &merging, e))
         return e->code;
     op->ret_purged = n;
-    op->ret_more = n == op->max || shrunk || far;
+    op->ret_more = n == op->max || shrunk || far || merging;
     return ERR_OK;
 }

@@ -30,5 +30,8 @@ enum err sqlite_purge_row(struct store_sqlite *s, struct purge_budget *f, const 
 /* Deletes everything of a run except its task. *ret_done false: there was no room for all of it. */
 enum err sqlite_purge_run(struct store_sqlite *s, struct purge_budget *f, const struct uuid *run, bool *ret_done,
                           struct error *e) must_use;
+/* Merges and deletes rows of stats. *ret_more: there were as many as may be at a time. */
+enum err sqlite_purge_stats(struct store_sqlite *s, int64_t now_ms, size_t max, bool *ret_more,
+                            struct error *e) must_use;
 enum err sqlite_purge_definitions(struct store_sqlite *s, int64_t now_ms, size_t max, size_t *count,
                                   struct error *e) must_use;

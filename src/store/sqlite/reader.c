@@ -100,6 +100,9 @@ static const char *const reader_sql[] = {
         SQL_NAME) " FROM breakers WHERE id < ?1 AND (?2 < 0 OR tenant_id = ?2) "
                   "AND (?3 IS NULL OR ?3 = '' OR host = ?3) AND (?4 = 0 OR (host = '*') = (?4 = 2)) "
                   "ORDER BY id DESC LIMIT ?5",
+    [RD_STATS] = "SELECT 0, ?2 + (minute_ms - ?2) / ?4 * ?4" STATS_MAP(
+        STATS_TOTAL) " FROM stats WHERE tenant_id = ?1 "
+                     "AND minute_ms >= ?2 AND minute_ms < ?3 GROUP BY (minute_ms - ?2) / ?4 ORDER BY 2",
     [RD_UNSTARTED] = "SELECT (SELECT count(*) FROM tasks INDEXED BY tasks_spawned WHERE parent_id = ?1 "
                      "AND state < " SQL_RUNNING " AND " UNSTARTED
                      ") + (SELECT count(*) FROM tasks INDEXED BY tasks_parent WHERE parent_id = ?1 "
@@ -640,6 +643,7 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .unstarted = reader_sqlite_unstarted,
                                            .workers = reader_sqlite_workers,
                                            .breakers = reader_sqlite_breakers,
+                                           .stats = reader_sqlite_stats,
                                            .audit = reader_sqlite_audit,
                                            .sealed = reader_sqlite_sealed,
                                            .sealed_page = reader_sqlite_sealed_page,

@@ -156,6 +156,13 @@ static const char *const writer_sql[] = {
     [ST_BREAKER_CLOSE] = "DELETE FROM breakers WHERE tenant_id = ?1 AND id = ?2",
     [ST_RESEAL] = "UPDATE tasks SET target_config = ?3 WHERE id = ?1 AND target_config = ?2 AND state <> " SQL_RUNNING,
     [ST_BREAKER_CLOSE_HOST] = "DELETE FROM breakers WHERE tenant_id = ?1 AND host = ?2",
+    [ST_STATS_ADD] = "INSERT INTO stats (" STATS_NAMES ") VALUES (?, ?, ?, ?, ?" STATS_MAP(
+        STATS_PARAMETER) ") " STATS_CONFLICT ", written = excluded.written WHERE written < excluded.written",
+    [ST_STATS_MERGE] = "INSERT INTO stats (" STATS_NAMES ") SELECT minute_ms - minute_ms % ?4, x'" STATS_NODES
+                       "', tenant_id, ?1 + 1, 0" STATS_MAP(
+                           STATS_TOTAL) " FROM (SELECT * " STATS_OLDEST
+                                        ") GROUP BY minute_ms - minute_ms % ?4, tenant_id " STATS_CONFLICT,
+    [ST_STATS_PURGE] = "DELETE FROM stats WHERE (" STATS_KEY ") IN (SELECT " STATS_KEY " " STATS_OLDEST ")",
     [ST_SETTLE] = "UPDATE tasks SET state = ?2, due_ms = coalesce(?3, due_ms), attempts = ?4, losses = ?5, "
                   "claim_id = NULL, updated_ms = ?6, started_ms = coalesce(?7, started_ms), completed_ms = ?8, "
                   "last_error = ?9, cause = ?10, failed_ms = ?11, awaited_ms = coalesce(?12, awaited_ms), "
@@ -488,9 +495,9 @@ static enum err (*const sqlite_handlers[OP_KINDS])(struct store_sqlite *, struct
 static bool sqlite_needs_savepoint(const struct op *op)
 {
     static const bool needs[OP_KINDS] = {
-        [OP_INSERT] = true,  [OP_CLAIM] = true,     [OP_PUT] = true,      [OP_KEY_PUT] = true,
-        [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_BREAKERS] = true, [OP_OPEN] = true,
-        [OP_SIGNAL] = true,  [OP_STOP] = true,      [OP_DEFINE] = true,   [OP_RESEAL] = true,
+        [OP_INSERT] = true,    [OP_CLAIM] = true,    [OP_PUT] = true,   [OP_KEY_PUT] = true, [OP_CATALOG] = true,
+        [OP_HEARTBEAT] = true, [OP_BREAKERS] = true, [OP_OPEN] = true,  [OP_SIGNAL] = true,  [OP_STOP] = true,
+        [OP_DEFINE] = true,    [OP_RESEAL] = true,   [OP_STATS] = true,
     };
     return needs[op->kind] && !(op->kind == OP_INSERT && sqlite_insert_alone(op));
 }

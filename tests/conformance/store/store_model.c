@@ -544,6 +544,7 @@ static void planted_bugs_are_noticed(void **state)
         BUG(drops_one_settle_in_a_hundred),
         BUG(keeps_no_idempotency_record),
         BUG(withdraws_nothing),
+        BUG(drops_one_minute_in_twenty),
         BUG(keeps_no_record_of_a_recall),
         BUG(begins_each_page_at_the_beginning),
         BUG(takes_nothing_back),

@@ -34,6 +34,7 @@ union any_op {
     struct op_leases_expired leases_over;
     struct op_worker_report worker;
     struct op_breakers breakers;
+    struct op_stats stats;
     struct op_arrive arrive;
     struct op_open open;
     struct op_await await;
@@ -172,6 +173,10 @@ bool same_epochs(const struct op_handed_off *a, const struct op_handed_off *b, c
 bool same_keeps(const struct op_lease_renew *a, const struct op_lease_renew *b, char why[WHY_MAX]);
 bool same_fleet(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
+/* store_model_stats.c */
+void model_make_stats(struct model *m, union any_op *ret);
+bool same_stats(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
+
 /* store_model_joins.c */
 void model_depend_insert(struct model *m, struct op_insert *op); /* sometimes the first task gets parents */
 void model_depend_put(struct model *m, struct op_put *op);       /* sometimes its edges change */
@@ -195,6 +200,7 @@ bool same_runs(struct model *m, struct reader *a, struct reader *b, char why[WHY
 typedef bool spoil_fn(struct op *op, struct prng *random);
 spoil_fn breaks_open_joins_at_once, begins_repeated_pages_anew, drops_early_signals, stops_one_step_too_many,
     waits_for_nobody_else;
+spoil_fn drops_one_minute_in_twenty;
 spoil_fn forgets_parents, joins_any_for_all, ignores_changed_parents;
 spoil_fn hands_nothing, hands_in_no_epoch, retakes_under_any_fence, retakes_what_is_large,
     leases_a_millisecond_too_long, keeps_leases_of_any_fence, leases_what_nodes_claim, hears_half_of_the_workers;

@@ -149,6 +149,7 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_INSERT:
     case OP_SPAWN:
     case OP_HANDOFF:
+    case OP_STATS:
     case OP_KEY_PUT: return true;
     case OP_WORKER_REPORT: return number_same("a report changed", a->worker.ret_changed, b->worker.ret_changed);
     case OP_BREAKERS: return number_same("breakers changed", a->breakers.ret_changed, b->breakers.ret_changed);
@@ -355,9 +356,9 @@ bool same_reads(struct model *m, struct reader *a, struct reader *b, char why[WH
         if (!same_gets(m, a, b, why))
             return false;
     typedef bool compare_fn(struct model * m, struct reader * a, struct reader * b, char why[WHY_MAX]);
-    static compare_fn *const compares[] = { same_lists,   same_executions,    same_history,
-                                            same_records, same_other_records, same_overview,
-                                            same_fleet,   same_links,         same_runs };
+    static compare_fn *const compares[] = { same_lists,         same_executions, same_history, same_records,
+                                            same_other_records, same_overview,   same_fleet,   same_links,
+                                            same_runs,          same_stats };
     for (size_t i = 0; i < array_count(compares); i++)
         if (chance(m, COMPARE_PERCENT) && !compares[i](m, a, b, why))
             return false;

@@ -1,0 +1,87 @@
+/* belfry alerts - prints the alerts with their current values. */
+#include "base/duration.h"
+#include "cli/client.h"
+#include "cli/command/commands.h"
+#include "cli/rows.h"
+#include "cli/when.h"
+
+enum { COLUMNS = 8, VALUE_TEXT = 48 };
+
+static const char detail[] =
+    "The alerts are those of deploy/monitoring, computed by the server from the figures of past minutes: no Prometheus is\n"
+    "needed. VALUE is compared with LIMIT. An alert is pending while its condition holds, and fires when it has held for\n"
+    "FOR. docs/RUNBOOK.md says what each means and how to mend it. BelfryWatchdog always fires. The key must be one of the\n"
+    "tenant 'default'.\n"
+    "\n"
+    "Examples:\n"
+    "  belfry alerts\n"
+    "  belfry alerts --firing\n"
+    "  belfry alerts --json\n";
+
+static void alerts_header(struct table *t)
+{
+    table_row(t, COLUMNS, "NAME", "STATE", "SEVERITY", "VALUE", "LIMIT", "FOR", "SINCE", "SUMMARY");
+}
+
+static void alerts_number(const json_t *alert, const char *member, char out[VALUE_TEXT])
+{
+    const json_t *number = json_at(alert, member);
+    struct str unit = json_text_at(alert, "unit");
+    if (!number)
+        snprintf(out, VALUE_TEXT, "-");
+    else
+        snprintf(out, VALUE_TEXT, "%.4g%s" STR_FMT, json_number_value(number), unit.n ? " " : "", STR_ARG(unit));
+}
+
+static void alerts_add_row(struct rows *r, const json_t *alert)
+{
+    char value[VALUE_TEXT], limit[VALUE_TEXT], wait[DURATION_TEXT], since[WHEN_TEXT] = "-";
+    int64_t ms;
+    alerts_number(alert, "value", value);
+    alerts_number(alert, "threshold", limit);
+    duration_format(json_i64_at(alert, "for_seconds", 0) * 1000, wait);
+    if (json_time_at(alert, "since", &ms))
+        when_utc(ms, since);
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(alert, "name")),
+              table_text(&r->table, json_text_at(alert, "state")),
+              table_text(&r->table, json_text_at(alert, "severity")), value, limit, wait, since,
+              table_text(&r->table, json_text_at(alert, "summary")));
+}
+
+static bool alerts_is_firing(void *context, const json_t *alert)
+{
+    (void)context;
+    return str_eq(json_text_at(alert, "state"), S("firing"));
+}
+
+static enum exit_code command_alerts_run(struct cli *cli, const struct options *o)
+{
+    cleanup_with(client_freep) struct client *client = NULL;
+    enum exit_code code = client_open(cli, o, &client);
+    if (code)
+        return code;
+    struct pages p = { .client = client,
+                       .path = "/v1/alerts",
+                       .member = "alerts",
+                       .limit = INT64_MAX,
+                       .unlimited = true,
+                       .wanted = option_get(o, "firing")->number ? alerts_is_firing : NULL };
+    struct rows r = { .header = alerts_header, .add = alerts_add_row, .keep = { 1, 2, 4 } };
+    return rows_print(cli, o, &p, &r, COLUMNS, "no alert fires");
+}
+
+/* clang-format off */
+static const struct option options[] = {
+    { .flag = "firing", .type = OPTION_FLAG, .help = "only alerts that fire" },
+};
+/* clang-format on */
+
+const struct command command_alerts = {
+    .name = "alerts",
+    .words = "",
+    .summary = "print the alerts with their current values",
+    .detail = detail,
+    .options = options,
+    .option_count = array_count(options),
+    .run = command_alerts_run,
+};

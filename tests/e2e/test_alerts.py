@@ -1,0 +1,71 @@
+"""GET /v1/alerts and belfry alerts: the rules of deploy/monitoring, computed by the server."""
+
+import re
+import sqlite3
+
+import pytest
+
+from server import now_ms, until
+from test_monitoring import RULES, alerts as rules, seconds
+from test_tenants import Tenant
+
+MINUTE = 60_000
+
+
+def told(client):
+    return {alert["name"]: alert for alert in client.get("/v1/alerts").json["alerts"]}
+
+
+def text_of(name):
+    return re.search(rf"- alert: {name}\n(.*?)(?=\n      - |\Z)", RULES.read_text(), re.S)[1]
+
+
+def test_they_are_the_rules_of_the_monitoring(client):
+    """The same names, in the same order, with the same severities, thresholds and `for`."""
+    found = told(client)
+    assert list(found) == list(rules())
+    for name, alert in found.items():
+        text = text_of(name)
+        assert alert["severity"] == re.search(r"severity: (\w+)", text)[1], name
+        assert alert["for_seconds"] == seconds(rules()[name]), name
+        assert alert["runbook"] == re.search(r"runbook: (\S+)", text)[1], name
+        limits = [float(limit) for limit in re.findall(r"(?:>|==) ([\d.]+)", text.split("labels:")[0])]
+        assert alert.get("threshold") == (limits[0] if limits else None), name
+
+
+@pytest.mark.cluster
+def test_a_server_that_does_nothing_has_no_alert(server, client):
+    found = told(client)
+    assert {name for name, alert in found.items() if alert["state"] != "inactive"} == {"BelfryWatchdog"}
+    assert found["BelfryDown"]["value"] >= 1 and found["BelfryNoLeader"]["value"] == 1
+    acme = Tenant(server, "acme", scopes=("status:read",))
+    assert acme.request("GET", "/v1/alerts").status == 403
+
+
+@pytest.mark.standalone("it writes into the database")
+def test_what_the_minutes_say_is_shown_and_logged(make_server, belfry):
+    """Ten minutes with a deep queue and late starts, as a server would have written them."""
+    server = make_server()
+    server.stop()
+    end = int(now_ms() - 10_000) // MINUTE * MINUTE
+    database = sqlite3.connect(server.data_dir / "belfry.db")
+    columns = [row[1] for row in database.execute("PRAGMA table_info(stats)")]
+    for i in range(10):
+        row = {name: 0 for name in columns} | {"minute_ms": end - i * MINUTE, "node_id": b"\1" * 16, "written": 1, "claimed": 9, "backlog": 1500,
+                                               "executed": 100, "delay_0": 90, "delay_6": 10, "run_0": 100, "requests": 10}
+        database.execute(f"INSERT INTO stats VALUES ({', '.join('?' * len(columns))})", list(row.values()))
+    database.commit()
+    database.close()
+    client = server.start().client()
+    found = told(client)
+    assert {name for name, alert in found.items() if alert["state"] == "firing"} >= {"BelfryQueueDeep", "BelfryLate", "BelfryStartBudgetFast", "BelfryWatchdog"}
+    deep = found["BelfryQueueDeep"]
+    assert (deep["value"], deep["threshold"], deep["unit"]) == (1500, 1000, "tasks") and "since" in deep
+    assert found["BelfrySlowRuns"]["state"] == found["BelfryNothingClaimed"]["state"] == "inactive"
+    until(lambda: [line for line in server.lines if "event=alert_firing alert=BelfryLate" in line], why=lambda: server.log())
+    where = {"BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)}
+    shown = belfry("alerts", env=where)
+    assert shown.code == 0 and len(shown.lines) == 1 + len(found)
+    assert re.search(r"^BelfryQueueDeep +firing +medium +1500 tasks +1000 tasks +5m +20\S+ \S+ +More than 1,000 due tasks wait$", shown.out, re.M), shown.out
+    firing = belfry("alerts", "--firing", env=where)
+    assert firing.lines[0].split()[:3] == ["NAME", "STATE", "SEVERITY"] and "BelfryLate" in firing.out and "BelfrySlowRuns" not in firing.out
