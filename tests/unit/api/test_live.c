@@ -1,4 +1,6 @@
 /* Streams of live events, with an API server in this process: who reads slowly, and how many may read. */
+#include <sched.h>
+
 #include "api/live/live.h"
 #include "check.h"
 #include "http_client.h"
@@ -61,14 +63,14 @@ static uint64_t folded_in(const char *text)
 static void a_slow_reader_is_folded_and_misses_no_count(void **state)
 {
     (void)state;
-    int fd = stream_open(h->key);
-    const char *head = http_socket_hear(fd, "\"due\":null");
-    assert_non_null(strstr(head, "event: counts"));
+    int fd = stream_open(h->key), other = stream_open(h->key);
+    assert_non_null(strstr(http_socket_hear(other, "\"due\":null"), "event: counts"));
+    assert_non_null(strstr(http_socket_hear(fd, "\"due\":null"), "event: counts"));
     size_t told = 0;
     for (int second = 0; second < 3; second++) {
         tell(200);
         told += 200;
-        nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL);
+        (void)http_socket_hear(other, "event: counts\n"); /* each second */
     }
     size_t shown = 0;
     uint64_t folded = 0;
@@ -79,8 +81,9 @@ static void a_slow_reader_is_folded_and_misses_no_count(void **state)
     }
     assert_int_equal(shown + folded, told);
     assert_true(shown < 150); /* three seconds of 50, and not all of them fitted */
-    assert_int_equal(metric_count(h->metrics, METRIC_EVENTS_FOLDED), folded);
+    assert_true(metric_count(h->metrics, METRIC_EVENTS_FOLDED) >= (int64_t)folded);
     close(fd);
+    close(other);
 }
 
 static void many_readers_come_and_go(void **state)
@@ -95,7 +98,7 @@ static void many_readers_come_and_go(void **state)
     for (size_t i = 0; i < array_count(fds); i++)
         close(fds[i]);
     while (live_stream_count(api_server_live(h->server)))
-        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        sched_yield();
 }
 
 static void a_stop_ends_streams_with_a_word(void **state)
