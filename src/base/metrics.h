@@ -63,6 +63,7 @@
     X(KEY_FAILURES, COUNT, "belfry_api_key_failures_total", "reason",                                                  \
       "Requests without a valid API key, by the reason")                                                               \
     X(TASK_FAILURES, COUNT, "belfry_task_failures_total", "fault", "Attempts that failed or were lost, by the fault")  \
+    X(SPANS, COUNT, "belfry_spans_total", "result", "Spans of traces, by what became of them")                         \
     X(LATE_EXECUTIONS, COUNT, "belfry_late_executions_total", "cause",                                                 \
       "Attempts that started at least 0.1 s after the awaited time, by what made them late")                           \
     X(LATE_TIME, MICROSECONDS, "belfry_late_seconds_total", "cause", "By how much, in all")

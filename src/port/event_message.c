@@ -64,6 +64,7 @@ static const struct wire_field outcome[] = {
     { "output",         WIRE_TEXT, AT(output) },
     { "aside",          WIRE_TEXT, AT(aside), .max = TARGET_HOST_MAX },
     { "recalled",       WIRE_BOOL, AT(recalled) },
+    { "sampled",        WIRE_BOOL, AT(sampled) },
     { "late_by",        WIRE_ENUM, AT(late_by), .names = late_cause_names, .name_count = LATE_CAUSES },
 };
 #undef AT

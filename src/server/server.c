@@ -16,6 +16,7 @@
 #include "core/time/offset.h"
 #include "events/memory/events_memory.h"
 #include "node/tenant_needs.h"
+#include "node/trace/spans.h"
 #include "platform/async_io_direct.h"
 #include "platform/clock_offset.h"
 #include "platform/last_fire.h"
@@ -400,6 +401,7 @@ static void server_on_settled(void *context, const struct event *e, const struct
     if (a->http)
         live_on_settled(api_server_live(a->http), e, s, str_from(a->name));
     transition_log_settled(a->transitions, &e->task, &e->outcome, s);
+    spans_add_run(a->tracer, &e->task, &e->outcome, s, a->tracer ? clock_wall_us(a->setup.clock) : 0);
 }
 
 static void server_on_started(void *context, const struct task *t)
@@ -450,6 +452,7 @@ static void server_make_node(struct server *a)
         .catalog = a->catalog,
         .needs = a->needs,
         .metrics = a->metrics,
+        .tracer = a->tracer,
         .name = str_from(a->name),
         .seed = seed,
         .slots = a->setup.slots,
@@ -560,7 +563,8 @@ static enum err server_open_runners(struct server *a, struct error *e)
                                    .guard = a->setup.guard,
                                    .ca_file = a->setup.ca_file,
                                    .brokers = a->setup.brokers,
-                                   .secrets = a->secrets.n ? &a->secrets : NULL };
+                                   .secrets = a->secrets.n ? &a->secrets : NULL,
+                                   .sends_tracestate = a->setup.trace.sends_state };
     setup.tenant_name = server_tenant_name;
     setup.context = a;
     if (a->setup.loopback_if_alone) {
@@ -591,6 +595,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .catalog = a->catalog,
         .metrics = a->metrics,
         .transitions = a->transitions,
+        .tracer = a->tracer,
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
         .secrets = a->secrets.n ? &a->secrets : NULL,
         .cors_origins = a->setup.cors_origins,
@@ -621,6 +626,8 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
 {
     process_prepare();
     a->metrics = metrics_new();
+    if (process_open_tracer(&a->setup.trace, a->setup.ca_file, a->metrics, &a->tracer, e))
+        return e->code;
     settle_count_from_zero(a->metrics);
     tenant_metrics_set_max(metrics_tenants(a->metrics), a->setup.metric_tenants);
     a->queue = queue_memory_new();
@@ -702,6 +709,7 @@ void server_free(struct server *a)
     events_free(a->events);
     definition_cache_free(a->definitions);
     server_close_store(a);
+    tracer_free(a->tracer);
     transition_log_free(a->transitions);
     clock_offset_free(a->clock);
     catalog_cache_free(a->catalog);

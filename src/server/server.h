@@ -15,6 +15,7 @@
 #include "port/zoneinfo.h"
 #include "server/brokers.h"
 #include "server/fleet_url.h"
+#include "server/process.h"
 #include "server/retention.h"
 #include "server/tls_settings.h"
 
@@ -49,6 +50,7 @@ struct server_setup {
     struct http_limits http; /* of the API */
     int64_t drain_ms;
     enum transitions transitions; /* of tasks, that are logged */
+    struct trace_setup trace;
     struct retention retention;
     /* NULL, or called for each settled attempt, on the loop thread. */
     void (*observe)(void *context, const struct event *e, const struct settlement *s);

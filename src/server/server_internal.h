@@ -145,6 +145,7 @@ struct server {
     struct reencryption *reencryption; /* NULL: secrets are not encrypted */
     struct node_view *view;
     struct transition_log *transitions;
+    struct tracer *tracer;     /* NULL: no spans are recorded */
     uint64_t shown_generation; /* of the nodes that were told to those who watch */
 };
 

@@ -50,6 +50,7 @@ struct worker_process {
     struct secrets secrets; /* n is 0: it has no key file */
     struct worker *worker;
     struct transition_log *transitions;
+    struct tracer *tracer; /* NULL: no spans are recorded */
     struct health_server *health_server;
     struct unverified_links unverified;
     struct uuid id;
@@ -342,6 +343,7 @@ static void worker_process_make_worker(struct worker_process *p)
     struct worker_setup setup = {
         .async_io = p->async_io,
         .metrics = p->metrics,
+        .tracer = p->tracer,
         .id = p->id,
         .name = str_from(p->name),
         .version = S(BELFRY_VERSION),
@@ -426,6 +428,8 @@ static enum err worker_process_assemble(struct worker_process *p, struct error *
         p->setup.memory_mb = p->machine.memory_mb;
     struct loop_setup loop = { .clock = p->clock, .step = worker_process_on_step, .context = p };
     struct fleet_setup fleet = { .urls = p->setup.fleet, .filter = &p->setup.filter };
+    if (process_open_tracer(&p->setup.trace, p->setup.ca_file, p->metrics, &p->tracer, e))
+        return e->code;
     if ((p->setup.key_file && key_file_load(p->setup.key_file, &p->secrets, e)) || fleet_open(&fleet, &p->fleet, e) ||
         loop_new(&loop, &p->loop, e))
         return e->code;
@@ -436,7 +440,8 @@ static enum err worker_process_assemble(struct worker_process *p, struct error *
                                      .guard = p->setup.guard,
                                      .ca_file = p->setup.ca_file,
                                      .brokers = p->setup.brokers,
-                                     .secrets = p->secrets.n ? &p->secrets : NULL };
+                                     .secrets = p->secrets.n ? &p->secrets : NULL,
+                                     .sends_tracestate = p->setup.trace.sends_state };
     struct async_io_threads_setup async_io = {
         .loop = p->loop,
         .open = fleet_take_port,
@@ -498,6 +503,7 @@ void worker_process_free(struct worker_process *p)
     p->worker = NULL;
     runners_free(&p->runners);
     loop_free(p->loop);
+    tracer_free(p->tracer);
     transition_log_free(p->transitions);
     clock_offset_free(p->clock);
     metrics_free(p->metrics);

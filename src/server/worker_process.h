@@ -25,6 +25,7 @@ struct worker_process_setup {
     const char *listen;            /* of /health, /ready and /metrics; NULL: not served */
     int64_t drain_ms;
     enum transitions transitions; /* of tasks, that are logged */
+    struct trace_setup trace;
 };
 
 struct worker_process;

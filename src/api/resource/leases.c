@@ -110,12 +110,14 @@ static int64_t leases_deadline_ms(const struct task *t)
     return t->timeout_ms ? uuid_time_ms(t->claim) + t->timeout_ms : INT64_MAX;
 }
 
-/* The lease is a span of its own in the task's trace. */
-static void leases_write_trace(struct jw *w, const struct task *t)
+/* The worker goes on in the span of the attempt. */
+static void leases_write_trace(const struct request *q, struct jw *w, const struct task *t)
 {
     char parent[TRACE_PARENT + 1];
     struct trace trace = trace_of(t);
-    trace_parent(&trace, hash_bytes(HASH_STABLE, uuid_bytes(&t->claim)), parent);
+    if (q->server->setup.tracer)
+        trace.sampled = tracer_wants(q->server->setup.tracer, &trace);
+    trace_parent(&trace, trace_span(t->id, t->fence, TRACE_RUN), parent);
     jw_kv_cstr(w, "traceparent", parent);
 }
 
@@ -134,7 +136,7 @@ static void leases_write_acquired(struct request *q, const struct lease_ask *a)
         jw_kv_i64(&w, "fence", t->fence);
         jw_kv_time(&w, "expires_at", min_of(a->terms.until_ms, leases_deadline_ms(t)));
         jw_kv_i64(&w, "attempt", t->attempts + 1);
-        leases_write_trace(&w, t);
+        leases_write_trace(q, &w, t);
         jw_key(&w, "task");
         task_to_json(&w, t, &c);
         jw_object_end(&w);
@@ -586,11 +588,13 @@ static struct outcome leases_outcome_of(const struct request *q, const struct le
     return o;
 }
 
-static void leases_log_settled(const struct request *q, const struct lease_request *h)
+static void leases_tell_settled(const struct request *q, const struct lease_request *h)
 {
     struct outcome o = leases_outcome_of(q, h);
     struct settle_facts facts = settle_facts_of(&h->task, &o, NULL);
+    o.sampled = tracer_wants(q->server->setup.tracer, &h->trace);
     transition_log_settled(q->server->setup.transitions, &facts, &o, &h->settlement);
+    spans_add_run(q->server->setup.tracer, &facts, &o, &h->settlement, clock_wall_us(q->server->setup.clock));
 }
 
 static void leases_on_settled(struct op *op)
@@ -612,7 +616,7 @@ static void leases_on_settled(struct op *op)
     enum task_state state = h->settlement.ret_state;
     leases_count_outcome(q, &h->task, &h->settlement);
     live_on_lease_settled(q->server->live, &h->task, &h->settlement);
-    leases_log_settled(q, h);
+    leases_tell_settled(q, h);
     if (setup->lease_over)
         setup->lease_over(setup->context, &h->task,
                           op_unblocked(q->write.settle.ret_unblocked_lanes, q->write.settle.ret_arrivals_left));

@@ -92,6 +92,7 @@ struct api_setup {
     struct definition_cache *definitions; /* NULL: the server has one of its own */
     struct metrics *metrics;
     struct transition_log *transitions; /* NULL: none */
+    struct tracer *tracer;              /* NULL: no spans are recorded */
     struct str pepper;                  /* at least 16 bytes */
     const struct secrets *secrets;      /* that encrypt secret headers; NULL: they are stored as they are */
     struct str cors_origins;            /* separated by blanks; empty: none */

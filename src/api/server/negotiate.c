@@ -61,6 +61,16 @@ bool accept_allows(struct str accept, struct str type)
     return str_trim(accept).n == 0 || negotiate_allows(accept, type);
 }
 
+bool accept_names(struct str accept, struct str type)
+{
+    struct str rest = accept, range;
+    bool refused;
+    while (negotiate_next(&rest, &range, &refused))
+        if (!refused && str_eq_nocase(range, type))
+            return true;
+    return false;
+}
+
 bool accept_encoding_allows_gzip(struct str accept_encoding)
 {
     return negotiate_allows(accept_encoding, S("gzip"));

@@ -7,6 +7,10 @@
 /* Whether Accept allows a media type, such as application/json. Of its parameters, only q is read. */
 bool accept_allows(struct str accept, struct str type);
 
+/* The same, but of a type that Accept names: a wildcard does not count. */
+bool accept_names(struct str accept, struct str type);
+#define OPENMETRICS "application/openmetrics-text" /* /metrics, for a scraper that asks for it */
+
 bool accept_encoding_allows_gzip(struct str accept_encoding); /* false without the header */
 
 /* Whether If-None-Match has the tag, or is '*'. The tag with quotes. The gzip form of a resource has the tag "…-gzip";

@@ -49,6 +49,7 @@ struct outcome {
     struct str aside; /* HELD: the host in whose lane it waits from now on; empty: it stays in its lane */
     bool lacks_key;   /* HELD, by a runner: this process lacks the key of a secret (port/secrets.h) */
     bool recalled;    /* RETURNED: because a user is about to change it */
+    bool sampled;     /* of an attempt that started: its worker records the spans of its trace */
     bool begun_again; /* a run that was retried: no queue held it, so it was due when it started */
 };
 

@@ -164,7 +164,7 @@ void transition_log_settled(struct transition_log *l, const struct settle_facts 
                                                   .to = s->ret_state,
                                                   .attempt = t->attempts + (from == TASK_RUNNING),
                                                   .fence = t->fence,
-                                                  .trace = trace_read(t->trace, t->id, t->run),
+                                                  .trace = trace_read(t->trace, t->kind, t->id, t->run),
                                                   .has_span = from == TASK_RUNNING,
                                                   .error = failed ? s->verdict.last_error : S("") });
 }

@@ -74,7 +74,7 @@ static void the_settling_node_needs_no_state(void **state)
     assert_str(trace_without_state(kept(&a, PARENT, "", "").trace), PARENT " -");
     assert_str(trace_without_state(kept(&a, "", "", "req-7").trace), "- req-7");
     assert_int_equal(trace_without_state(S("")).n, 0);
-    struct trace trace = trace_read(trace_without_state(t.trace), t.id, t.run);
+    struct trace trace = trace_read(trace_without_state(t.trace), t.kind, t.id, t.run);
     assert_string_equal(trace.span, "00f067aa0ba902b7");
     assert_str(trace.request, "req-7");
     assert_int_equal(trace.state.n, 0);
