@@ -22,6 +22,10 @@
     X(after_call, false)                                                                                               \
     X(before_settle, false)                                                                                            \
     X(after_settle, false)                                                                                             \
+    X(before_fold, false)                                                                                              \
+    X(after_fold, false)                                                                                               \
+    X(before_send, false)                                                                                              \
+    X(after_send, false)                                                                                               \
     X(before_fire, false)                                                                                              \
     X(restore_ready, false)                                                                                            \
     X(restore_decided, false)                                                                                          \

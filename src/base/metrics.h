@@ -105,7 +105,8 @@ struct stats_counters;
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *m);
 void metric_add(struct metrics *m, enum metric id, int64_t n); /* counters; of SECONDS: microseconds */
-/* A counter that is also a figure of the tenant's minute (base/stats/stats.h). */
+/* A counter that is also a figure of the tenant's minute (base/stats/stats.h). Tenant 0, Belfry's own work, does not
+ * count. */
 void metric_add_for(struct metrics *m, enum metric id, int32_t tenant, int64_t n);
 void metric_set(struct metrics *m, enum metric id, double value);      /* gauges */
 void metric_unset(struct metrics *m, enum metric id);                  /* OPTIONAL gauges: not printed until set */

@@ -11,6 +11,7 @@
 
 #include "base/map.h"
 #include "base/sentence.h"
+#include "core/notify/setting.h"
 #include "core/time/calendar_json.h"
 #include "port/crypto.h"
 
@@ -31,13 +32,23 @@ struct catalog_cache_item {
     struct queue_rules queue;
     struct tenant_rules rules;
     struct calendar calendar;
+    unsigned wants;   /* of a notification setting */
     atomic_int users; /* of a calendar: the cache, and callers that hold a reference */
+};
+
+/* How many settings of a tenant want a kind. */
+struct catalog_cache_wanted {
+    int32_t tenant;
+    size_t counts[HIT_KINDS];
 };
 
 struct pages {
     pthread_rwlock_t lock;
-    struct map items;   /* kind, tenant and name → struct catalog_cache_item */
-    struct map numbers; /* a tenant's number → its item, which `items` owns */
+    struct map items;                /* kind, tenant and name → struct catalog_cache_item */
+    struct map numbers;              /* a tenant's number → its item, which `items` owns */
+    struct map wanted;               /* a tenant's number → struct catalog_cache_wanted */
+    size_t wanted_counts[HIT_KINDS]; /* of all tenants */
+    atomic_uint wants;
 };
 
 struct catalog_cache {
@@ -106,12 +117,24 @@ static enum err catalog_cache_read_calendar(struct catalog_cache_item *item, str
     return rc;
 }
 
+static enum err catalog_cache_read_setting(struct catalog_cache_item *item, struct str doc, struct error *e)
+{
+    cleanup_with(arena_release) struct arena scratch;
+    struct setting setting;
+    arena_init(&scratch, ITEM_ARENA_MAX);
+    if (setting_read(doc, &scratch, &setting, e))
+        return e ? e->code : ERR_INVALID;
+    item->wants = setting_wants(&setting);
+    return ERR_OK;
+}
+
 static enum err catalog_cache_read_doc(struct catalog_cache_item *item, struct str doc, struct error *e)
 {
     switch (item->kind) {
     case CATALOG_QUEUE: return queue_rules_read(doc, &item->arena, &item->queue, e);
     case CATALOG_TENANT: return catalog_cache_read_tenant(item, doc, e);
     case CATALOG_CALENDAR: return catalog_cache_read_calendar(item, doc, e);
+    case CATALOG_NOTIFICATION: return catalog_cache_read_setting(item, doc, e);
     default: break;
     }
     assert(false);
@@ -153,6 +176,7 @@ struct catalog_cache *catalog_cache_new(void)
     crypto_random(&key, sizeof key);
     map_init(&b->pages->items, key);
     map_init(&b->pages->numbers, key);
+    map_init(&b->pages->wanted, key);
     pthread_rwlock_init(&b->pages->lock, NULL);
     return b;
 }
@@ -165,6 +189,9 @@ void catalog_cache_free(struct catalog_cache *b)
         catalog_cache_item_unref(slot->value);
     map_release(&b->pages->items);
     map_release(&b->pages->numbers);
+    map_each (&b->pages->wanted, slot)
+        free(slot->value);
+    map_release(&b->pages->wanted);
     pthread_rwlock_destroy(&b->pages->lock);
     free(b->pages);
     free(b);
@@ -179,7 +206,28 @@ uint64_t catalog_cache_generation(const struct catalog_cache *b)
 
 static bool catalog_cache_keeps(enum catalog_kind kind)
 {
-    return kind == CATALOG_QUEUE || kind == CATALOG_TENANT || kind == CATALOG_CALENDAR;
+    return kind == CATALOG_QUEUE || kind == CATALOG_TENANT || kind == CATALOG_CALENDAR || kind == CATALOG_NOTIFICATION;
+}
+
+/* A setting came (by 1) or went (by -1). The entry of a tenant stays. */
+static void catalog_cache_count_wants(struct pages *p, const struct catalog_cache_item *item, int by)
+{
+    struct catalog_cache_wanted *w = map_get(&p->wanted, catalog_cache_number_key(&item->tenant));
+    unsigned all = 0;
+    if (item->kind != CATALOG_NOTIFICATION)
+        return;
+    if (!w) {
+        w = xnew(*w);
+        w->tenant = item->tenant;
+        map_put(&p->wanted, catalog_cache_number_key(&w->tenant), w);
+    }
+    for (int k = 0; k < HIT_KINDS; k++) {
+        bool wants = item->wants & 1U << k;
+        w->counts[k] += wants ? (size_t)by : 0;
+        p->wanted_counts[k] += wants ? (size_t)by : 0;
+        all |= p->wanted_counts[k] ? 1U << k : 0;
+    }
+    atomic_store(&p->wants, all);
 }
 
 /* Returns the old item; the caller releases it after the lock. */
@@ -188,6 +236,8 @@ static struct catalog_cache_item *catalog_cache_take_item(struct pages *p, struc
     struct catalog_cache_item *old = map_remove(&p->items, key);
     if (old && old->kind == CATALOG_TENANT)
         map_remove(&p->numbers, catalog_cache_number_key(&old->rules.number));
+    if (old)
+        catalog_cache_count_wants(p, old, -1);
     return old;
 }
 
@@ -209,6 +259,7 @@ static enum err catalog_cache_put_item(struct pages *p, struct catalog_cache_ite
     }
     *ret_old = catalog_cache_take_item(p, item->key);
     map_put(&p->items, item->key, item);
+    catalog_cache_count_wants(p, item, 1);
     if (item->kind == CATALOG_TENANT)
         map_put(&p->numbers, catalog_cache_number_key(&item->rules.number), item);
     return ERR_OK;
@@ -366,6 +417,22 @@ bool catalog_cache_follow(struct catalog_cache *b, const struct catalog_cache_pa
     free(f.in);
     free(f.out);
     return current;
+}
+
+/* ---- notification settings ---- */
+
+unsigned catalog_cache_wants(const struct catalog_cache *b, int32_t tenant)
+{
+    unsigned wants = atomic_load(&b->pages->wants);
+    if (!wants || !tenant)
+        return wants;
+    pthread_rwlock_rdlock(&b->pages->lock);
+    const struct catalog_cache_wanted *w = map_get(&b->pages->wanted, catalog_cache_number_key(&tenant));
+    wants = 0;
+    for (int k = 0; w && k < HIT_KINDS; k++)
+        wants |= w->counts[k] ? 1U << k : 0;
+    pthread_rwlock_unlock(&b->pages->lock);
+    return wants;
 }
 
 /* ---- queues and tenants ---- */

@@ -1,5 +1,6 @@
 #pragma once
-/* node/catalog_cache.h - the catalog in memory, parsed: queue rules, tenants, calendars.
+/* node/catalog_cache.h - the catalog in memory, parsed: queue rules, tenants, calendars, and which happenings the
+ * notification settings of a tenant want.
  *
  * It is filled from the store at the start. A process that changes the catalog calls catalog_cache_put after the
  * commit; changes of other nodes come in by catalog_cache_follow. Of two versions of an entry the later one stays,
@@ -52,6 +53,10 @@ bool catalog_cache_tenant(const struct catalog_cache *b, int32_t number, struct 
 bool catalog_cache_tenant_named(const struct catalog_cache *b, struct str name, struct arena *a,
                                 struct tenant_rules *ret);
 size_t catalog_cache_tenant_count(const struct catalog_cache *b); /* including `default` */
+
+/* What the settings of a tenant want to be told of: bits 1 << enum hit_kind. Tenant 0: those of any tenant; that is
+ * fast. */
+unsigned catalog_cache_wants(const struct catalog_cache *b, int32_t tenant);
 
 /* ERR_NOT_FOUND, field "calendar", names the calendars that there are. */
 enum err catalog_cache_calendar(struct catalog_cache *b, int32_t tenant, struct str name, const struct calendar **ret,

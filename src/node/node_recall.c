@@ -86,9 +86,11 @@ int64_t node_retry_recalls(struct node *n)
 static void recall_settle(struct node *n, struct recall *r)
 {
     r->tried = false;
-    r->settlement = (struct settlement){
-        .id = r->running->id, .fence = r->running->fence, .parent = r->running->parent, .replace = r->replace
-    };
+    r->settlement = (struct settlement){ .id = r->running->id,
+                                         .fence = r->running->fence,
+                                         .parent = r->running->parent,
+                                         .tenant = r->running->tenant,
+                                         .replace = r->replace };
     r->op = (struct op_settle){
         .op = { .kind = OP_SETTLE, .done = recall_on_settled, .audit = r->audit },
         .v = &r->settlement,

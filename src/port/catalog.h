@@ -7,10 +7,19 @@
 #include "base/str.h"
 
 #define CATALOG_KIND_MAP(X)                                                                                            \
-    X(QUEUE) X(CALENDAR) X(TENANT) X(TENANT_NUMBER /* reserves a number, so that no two tenants get it */) X(JOB)
+    X(QUEUE)                                                                                                           \
+    X(CALENDAR)                                                                                                        \
+    X(TENANT)                                                                                                          \
+    X(TENANT_NUMBER /* reserves a number, so that no two tenants get it */) X(JOB) X(NOTIFICATION /* a setting */)
 enum catalog_kind {
 #define X(name) CATALOG_##name,
     CATALOG_KIND_MAP(X)
+#undef X
+};
+
+enum {
+#define X(name) +1
+    CATALOG_KINDS = 0 CATALOG_KIND_MAP(X)
 #undef X
 };
 

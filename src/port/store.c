@@ -344,7 +344,7 @@ enum err reader_names(struct reader *r, int32_t tenant, struct str prefix, size_
 enum err reader_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind kind, struct str name, struct arena *a,
                             struct catalog_entry *ret, struct error *e)
 {
-    assert(kind <= CATALOG_JOB);
+    assert((int)kind < CATALOG_KINDS);
     if (name.n == 0 || name.n > CATALOG_NAME_MAX)
         return not_there("entry", e);
     enum err rc = r->ops->catalog_get(r, tenant, kind, name, a, ret, e);
@@ -355,7 +355,7 @@ enum err reader_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind 
 enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, struct arena *a,
                              struct catalog_page *ret, struct error *e)
 {
-    assert(f->kind <= CATALOG_JOB && f->limit > 0 && f->limit <= CATALOG_LIST_MAX);
+    assert((int)f->kind < CATALOG_KINDS && f->limit > 0 && f->limit <= CATALOG_LIST_MAX);
     assert(!f->unfinished || (f->kind == CATALOG_JOB && f->all_tenants));
     enum err rc = r->ops->catalog_list(r, f, a, ret, e);
     assert(rc != ERR_OK || ret->entries.n <= f->limit);
@@ -513,6 +513,22 @@ enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct
 {
     assert(max > 0 && max <= LIST_MAX);
     return r->ops->workers(r, before, max, a, ret, e);
+}
+
+enum err reader_hits(struct reader *r, size_t max, struct arena *a, struct hit_list *ret, struct error *e)
+{
+    assert(max > 0 && max <= FOLD_HITS_MAX);
+    return r->ops->hits(r, max, a, ret, e);
+}
+
+enum err reader_records(struct reader *r, const struct record_filter *f, struct arena *a, struct record_page *ret,
+                        struct error *e)
+{
+    assert(f->limit > 0 && f->limit <= LIST_MAX);
+    enum err rc = r->ops->records(r, f, a, ret, e);
+    for (size_t i = 0; rc == ERR_OK && i < ret->n; i++)
+        assert(ret->v[i].kind == f->kind && (!f->tenant || ret->v[i].tenant == f->tenant));
+    return rc;
 }
 
 enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a, struct breaker_rows *ret,

@@ -2,7 +2,7 @@
 /* port/store.h - where tasks are stored: the front door.
  *
  * Writes are operations (port/store/operation.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h,
- * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, stats.h, retention.h, and audit.h for what
+ * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, stats.h, retention.h, and audit.h and incidents.h for what
  * operations leave behind. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads are in
  * port/store/reader.h.
  *
@@ -31,6 +31,7 @@
 #include "port/store/claims.h"
 #include "port/store/dependencies.h"
 #include "port/store/fleet.h"
+#include "port/store/incidents.h"
 #include "port/store/nodes.h"
 #include "port/store/reader.h"
 #include "port/store/retention.h"
@@ -42,6 +43,7 @@
 
 struct store {
     const struct store_ops *ops;
+    const struct hit_wants *wants; /* NULL: no hits are written. Set before the first store_apply */
 };
 
 /* watch and what follows are NULL in a store that no other node writes to. */

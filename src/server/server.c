@@ -5,6 +5,7 @@
  *  - HTTP and API threads serve the API.
  *
  * They exchange data in two ways only: operations go to a batcher, and calls go to the loop (loop_call). */
+#include "server/notify/notifier.h"
 #include "server/server_internal.h"
 
 #include <stdlib.h>
@@ -212,6 +213,7 @@ static void server_write_metrics(void *context, struct buf *out)
     int64_t now_ms = clock_wall_ms(a->setup.clock);
     node_view_metrics(a->view, now_ms, out);
     backlog_print(a->backlog, out);
+    notifier_metrics(a->notifier, out);
     node_view_set_running(a->view, metrics_tenants(a->metrics));
     tenant_metrics_print(metrics_tenants(a->metrics), now_ms, &names, out); /* its last metric goes on: */
     buf_printf(out, "belfry_series_folded{kind=\"queue\"} %lld\n", (long long)backlog_folded(a->backlog));
@@ -554,24 +556,30 @@ static struct str server_tenant_name(void *context, int32_t number, struct arena
     return catalog_cache_tenant(a->catalog, number, arena, &rules) ? rules.name : S("");
 }
 
+struct guard_setup server_guard(struct server *a)
+{
+    struct guard_setup guard = a->setup.guard;
+    if (a->setup.loopback_if_alone) {
+        guard.allow_loopback = true;
+        guard.loopback_holds = server_loopback_holds;
+        guard.context = a;
+    }
+    return guard;
+}
+
 static enum err server_open_runners(struct server *a, struct error *e)
 {
     struct runners_setup setup = { .loop = loop_uv(a->loop),
                                    .clock = a->setup.clock,
                                    .slots = a->setup.slots,
                                    .tenant_connections = a->setup.tenant_connections,
-                                   .guard = a->setup.guard,
+                                   .guard = server_guard(a),
                                    .ca_file = a->setup.ca_file,
                                    .brokers = a->setup.brokers,
                                    .secrets = a->secrets.n ? &a->secrets : NULL,
                                    .sends_tracestate = a->setup.trace.sends_state };
     setup.tenant_name = server_tenant_name;
     setup.context = a;
-    if (a->setup.loopback_if_alone) {
-        setup.guard.allow_loopback = true;
-        setup.guard.loopback_holds = server_loopback_holds;
-        setup.guard.context = a;
-    }
     return runners_open(&setup, &a->runners, e);
 }
 
@@ -618,6 +626,10 @@ static enum err server_start_api(struct server *a, struct error *e)
         .tenant_load = server_tenant_load,
         .queue_timeout_max = a->fleet.enabled ? server_queue_timeout_max : NULL,
         .workflows_are_known = store_is_shared(a->store) ? server_workflows_are_known : NULL,
+        .notifications_are_known = store_is_shared(a->store) ? server_notifications_are_known : NULL,
+        .message_made = server_on_message_made,
+        .sends_mail = a->setup.mail && a->setup.mail->url,
+        .mail_domains = a->setup.mail ? a->setup.mail->domains : S(""),
     };
     return api_server_new(&setup, &a->http, e);
 }
@@ -637,6 +649,7 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
     if (server_open_tls(a, e) || server_open_store(a, ret_key, e) || server_fill_catalog_cache(a, e) ||
         server_adopt_store_clock(a, e))
         return e->code;
+    server_want_hits(a);
     struct loop_setup loop = {
         .clock = a->setup.clock, .writer = server_open_writer(a), .step = server_on_step, .context = a
     };
@@ -650,7 +663,7 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
     server_warn_identities(a);
     server_warn_secrets(a);
     return server_load_lanes(a, e) || server_start_backlog(a, e) || server_start_reencryption(a, e) ||
-                   server_start_api(a, e) || server_start_store_watch(a, e)
+                   server_start_notifier(a, e) || server_start_api(a, e) || server_start_store_watch(a, e)
                ? e->code
                : ERR_OK;
 }
@@ -692,6 +705,7 @@ void server_free(struct server *a)
     api_server_free(a->http);
     backlog_free(a->backlog);
     server_stop_reencryption(a);
+    notifier_free(a->notifier);
     if (a->loop)
         server_close_handles(a);
     server_close_tls(a);

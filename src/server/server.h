@@ -15,6 +15,7 @@
 #include "port/zoneinfo.h"
 #include "server/brokers.h"
 #include "server/fleet_url.h"
+#include "server/notify/mail_settings.h"
 #include "server/process.h"
 #include "server/retention.h"
 #include "server/tls_settings.h"
@@ -43,9 +44,10 @@ struct server_setup {
     struct guard_setup guard;       /* which addresses tasks may call; borrowed */
     bool loopback_if_alone;         /* also loopback, while `default` is the only tenant */
     const char *key_file;           /* secrets.key_file; NULL: secrets.key in the data directory */
-    const char *ca_file;            /* trusted certificates of https targets; NULL: the system's list */
-    const struct brokers *brokers;  /* brokers that tasks may name; borrowed. NULL: none */
-    struct str cors_origins;        /* of web pages that may call the API; borrowed */
+    const struct mail_settings *mail; /* of notifications; borrowed. NULL: no mail */
+    const char *ca_file;              /* trusted certificates of https targets; NULL: the system's list */
+    const struct brokers *brokers;    /* brokers that tasks may name; borrowed. NULL: none */
+    struct str cors_origins;          /* of web pages that may call the API; borrowed */
     bool require_idempotency_key;
     struct http_limits http; /* of the API */
     int64_t drain_ms;

@@ -7,6 +7,7 @@
  *  - server_inbox.c passes notifications of other threads and other nodes to the loop;
  *  - server_loop_calls.c runs requests of API threads on the loop;
  *  - server_tls.c loads the certificate of the API, and again when it changes;
+ *  - notify/server_notify.c starts the notifier;
  *  - server_fleet.c connects the node to the queue, events and lease of a fleet. */
 #include <limits.h>
 #include <pthread.h>
@@ -99,6 +100,12 @@ struct server_tls {
     int64_t failures;
 };
 
+/* What the notification settings of tenants want. */
+struct server_wants {
+    struct hit_wants base;
+    const struct catalog_cache *catalog;
+};
+
 struct server {
     struct server_setup setup;
     struct thread_owner loop_thread; /* taken while server_run runs */
@@ -142,6 +149,8 @@ struct server {
     struct catalog_watcher *watcher;
     struct backlog *backlog;
     struct alert_watch alerts;         /* the backlog's thread */
+    struct server_wants wants;         /* of the stores in `ways` */
+    struct notifier *notifier;         /* NULL: this node does not schedule */
     struct reencryption *reencryption; /* NULL: secrets are not encrypted */
     struct node_view *view;
     struct transition_log *transitions;
@@ -167,6 +176,14 @@ enum err server_start_reencryption(struct server *a, struct error *e) must_use; 
 void server_stop_reencryption(struct server *a);                                /* before the writer ends */
 void server_write_secrets_status(struct server *a, struct jw *w);               /* any thread */
 bool server_acts_for_all(void *context); /* the only node, or the leader; any thread */
+
+/* ---- notifications of users (notify/server_notify.c) ---- */
+
+void server_want_hits(struct server *a); /* once the catalog cache is filled, before the writer is open */
+enum err server_start_notifier(struct server *a, struct error *e) must_use; /* once the writer is open */
+bool server_notifications_are_known(void *context);                         /* any thread */
+void server_on_message_made(void *context);                                 /* any thread */
+struct guard_setup server_guard(struct server *a); /* which addresses users' targets may be at (server.c) */
 
 /* ---- notifications to the loop (server_inbox.c) ---- */
 

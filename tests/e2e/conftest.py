@@ -117,10 +117,12 @@ TOPOLOGIES = ("standalone", "cluster", *FLEETS)
 
 def pytest_addoption(parser):
     parser.addoption("--topology", choices=TOPOLOGIES, help="run on this one only; default: what each test asks for")
+    parser.addoption("--dashboard", action="store_true", help="only the tests of the dashboard, all of them; without it the main ones run with the others")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "standalone(why): needs one node")
+    config.addinivalue_line("markers", "dashboard_all: runs with --dashboard and in ./test long only")
     config.addinivalue_line("markers", "cluster(when='always'): matters across nodes; with `when`, so much that ./test runs it on a cluster too")
 
 
@@ -152,11 +154,13 @@ BROKERS = {"amqp": "rabbitmq", "rabbitmq": "rabbitmq", "kafka": "kafka"}
 
 
 def bound_to(nodeid):
-    """What binds a test to one worker, by its name: the slow-starting broker that it needs, which then only that worker starts. In
+    """What binds a test to one worker, by its name: the browser or the slow-starting broker that it needs, which then only that worker starts. In
     ./test long, where every worker needs all brokers, fault campaigns: each has several nodes, and six at once would leave none of them
     the time to answer before it is taken for dead."""
     if os.environ.get("BELFRY_TEST_LONG"):
         return ("fleet faults" if "fleet" in nodeid else "faults") if "/faults/" in nodeid else None
+    if "dashboard/" in nodeid:
+        return "dashboard"  # one browser, and one server that lives
     return next((broker for word, broker in BROKERS.items() if word in nodeid), None)
 
 
@@ -188,12 +192,19 @@ def spread(items):
     return bound + mixed + quick[len(slow) * step:]
 
 
+def is_wanted(item, dashboard):
+    """All tests of the dashboard take minutes, so ./test runs the main ones."""
+    if dashboard:
+        return item.path.parent.name == "dashboard"
+    return bool(os.environ.get("BELFRY_TEST_LONG")) or not item.get_closest_marker("dashboard_all")
+
+
 def pytest_collection_modifyitems(config, items):
     chosen = config.getoption("topology")
-    left_out = [item for item in items if chosen and runs_on(item) != chosen]
+    kept = [item for item in items if (not chosen or runs_on(item) == chosen) and is_wanted(item, config.getoption("dashboard"))]
+    left_out = [item for item in items if item not in set(kept)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-    kept = [item for item in items if not chosen or runs_on(item) == chosen]
     items[:] = spread(kept) if os.environ.get("PYTEST_XDIST_WORKER") else kept
 
 
@@ -441,6 +452,45 @@ def clocks(build, tmp_path):
     if not SHIM.is_file():
         pytest.skip(f"jumped clocks: this build has no {SHIM.name}")
     return [Clock(tmp_path / f"clock{i}") for i in range(3)]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# the dashboard: dashboard/browser.py, of which each process has one
+
+
+@pytest.fixture(scope="session")
+def alive(build, prepared_store, tmp_path_factory):
+    """A server with a living system (dashboard/living.py), and who serves the dashboard."""
+    import browser
+
+    with browser.system(tmp_path_factory.mktemp("alive") / "data", prepared_store, fill=True) as system:
+        yield system
+
+
+@pytest.fixture(scope="session")
+def bare(build, prepared_store, tmp_path_factory):
+    """The same on which nothing has happened."""
+    import browser
+
+    with browser.system(tmp_path_factory.mktemp("bare") / "data", prepared_store, fill=False) as system:
+        yield system
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    import browser
+
+    with browser.chromium() as program:
+        yield program
+
+
+@pytest.fixture
+def tabs(chromium):
+    """tabs(system, login=True, **context options): a browser.Tab, logged in; the browser must not complain until the end of the test."""
+    import browser
+
+    with browser.tabs(chromium) as make:
+        yield make
 
 
 @pytest.fixture

@@ -39,6 +39,10 @@ READS += ["/v1/workflow-definitions", "/v1/workflow-definitions/nobody", "/v1/wo
 WRITES += [("PUT", "/v1/workflow-definitions/nobody"), ("DELETE", "/v1/workflow-definitions/nobody"), ("POST", "/v1/workflows"),
            *(("POST", f"/v1/workflows/{NOBODY}/{a}") for a in ("cancel", "pause", "resume", "retry", "rerun", "signals/nobody")),
            *(("POST", f"/v1/workflows/{NOBODY}/steps/nobody/{a}") for a in ("run-now", "force-complete", "skip"))]
+READS += [f"{r}{i}" for r in ("/v1/notification-settings", "/v1/incidents", "/v1/notifications") for i in ("", f"/{NOBODY}")]
+WRITES += [("POST", "/v1/notification-settings"), *((m, f"/v1/notification-settings/{NOBODY}") for m in ("PATCH", "DELETE")),
+           ("POST", f"/v1/notification-settings/{NOBODY}/test"), *(("POST", f"/v1/incidents/{NOBODY}/{a}") for a in ("ack", "mute")),
+           ("POST", f"/v1/notifications/{NOBODY}/resend")]
 PUBLIC = ["/health", "/ready", "/openapi.json"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT, TIMEOUT_S
 
 SHOWN = ["serve", "worker", "add", "list", "show", "edit", "pause", "resume", "cancel", "rm", "run", "retry", "history",
-         "upcoming", "explain", "deps", "dlq", "workflow", "job", "queue", "breakers", "calendar", "tenant", "key", "audit", "secrets", "node", "workers", "status", "top", "alerts", "watch", "import", "next", "sink", "bench",
+         "upcoming", "explain", "deps", "dlq", "workflow", "job", "queue", "breakers", "notify", "calendar", "tenant", "key", "audit", "secrets", "node", "workers", "status", "top", "alerts", "watch", "import", "next", "sink", "bench",
          "backup", "restore", "copy", "migrate", "check-config", "tls", "version", "help", "completion"]
 COMMON = ["--json", "--server", "--key", "--ca", "--cert", "--cert-key", "--data-dir", "--help"]  # __complete answers scripts and is not shown
 

@@ -98,6 +98,7 @@ struct store_memory {
     struct map breakers;                /* tenant and host → struct breaker_entry (breakers.c) */
     struct order audit;                 /* by id: struct audit, its texts behind it */
     int64_t audit_seq;
+    struct order hits, records; /* by id (incidents.c) */
     struct memory_joins joins;
     struct memory_runs runs;
     struct memory_stats_rows stats;
@@ -236,6 +237,12 @@ enum err memory_stats(struct store_memory *s, struct op *base);
 bool memory_stats_purge(struct store_memory *s, int64_t now_ms, size_t max); /* true: there may be more */
 enum err memory_reader_stats(struct reader *r, const struct stats_filter *f, struct arena *a, struct stats_points *ret,
                              struct error *e);
+enum err memory_fold(struct store_memory *s, struct op *base);
+void memory_hits_write(struct store_memory *s, const struct op *op);
+void memory_incidents_release(struct store_memory *s);
+enum err memory_hits(struct reader *r, size_t max, struct arena *a, struct hit_list *ret, struct error *e);
+enum err memory_records(struct reader *r, const struct record_filter *f, struct arena *a, struct record_page *ret,
+                        struct error *e);
 enum err memory_breakers(struct store_memory *s, struct op *base);
 enum err memory_reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a,
                                 struct breaker_rows *ret, struct error *e);

@@ -322,6 +322,8 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .workers = memory_workers,
                                            .breakers = memory_reader_breakers,
                                            .stats = memory_reader_stats,
+                                           .hits = memory_hits,
+                                           .records = memory_records,
                                            .history = memory_history,
                                            .audit = memory_audit,
                                            .sealed = memory_sealed,

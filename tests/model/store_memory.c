@@ -435,6 +435,8 @@ static enum err memory_apply(struct store *base, struct op *const *ops, size_t n
         ops[i]->error = (struct error){ 0 };
         ops[i]->rc = memory_operations[ops[i]->kind](s, ops[i]);
         memory_audit_write(s, ops[i]);
+        if (op_may_hit(ops[i], s->base.wants))
+            memory_hits_write(s, ops[i]);
     }
     pthread_mutex_unlock(&s->lock);
     return ERR_OK;
@@ -467,6 +469,7 @@ static void memory_free(struct store *base)
     memory_release_values(&s->breakers);
     free(s->stats.v);
     memory_leases_release(s);
+    memory_incidents_release(s);
     memory_joins_release(s);
     memory_runs_release(s);
     memory_shares_release(&s->shares);
@@ -483,6 +486,8 @@ struct store *store_memory_new(void)
     table_init(&s->table);
     order_init(&s->executions);
     order_init(&s->audit);
+    order_init(&s->hits);
+    order_init(&s->records);
     map_init(&s->idempotency, HASH_STABLE);
     map_init(&s->keys, HASH_STABLE);
     map_init(&s->leases, HASH_STABLE);

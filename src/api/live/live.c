@@ -131,7 +131,8 @@ void live_on_created(struct live *l, const struct task *v, size_t n)
 {
     pthread_mutex_lock(&l->lock);
     for (size_t i = 0; i < n; i++)
-        live_tenant_get(l, v[i].tenant)->own[LIVE_CREATED]++;
+        if (v[i].tenant) /* else it is Belfry's own work */
+            live_tenant_get(l, v[i].tenant)->own[LIVE_CREATED]++;
     pthread_mutex_unlock(&l->lock);
 }
 

@@ -192,9 +192,11 @@ static struct settlement leases_settlement(struct request *q, const struct task 
                                            struct prng *random)
 {
     struct settle_facts facts = settle_facts_of(t, o, NULL);
-    return (struct settlement){
-        .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = settle(&facts, o, q->now_ms, random, &q->arena)
-    };
+    return (struct settlement){ .id = t->id,
+                                .fence = t->fence,
+                                .parent = t->parent,
+                                .tenant = t->tenant,
+                                .verdict = settle(&facts, o, q->now_ms, random, &q->arena) };
 }
 
 /* ---- a worker that waited and is gone ---- */
@@ -641,6 +643,7 @@ static void leases_submit_settle(struct request *q)
     h->settlement = (struct settlement){ .id = h->task.id,
                                          .fence = h->task.fence,
                                          .parent = h->task.parent,
+                                         .tenant = h->task.tenant,
                                          .verdict = settle(&facts, &o, q->now_ms, &random, &q->arena) };
     q->write.settle =
         (struct op_settle){ .op = { .kind = OP_SETTLE }, .v = &h->settlement, .n = 1, .now_ms = q->now_ms };

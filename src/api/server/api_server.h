@@ -97,6 +97,8 @@ struct api_setup {
     const struct secrets *secrets;      /* that encrypt secret headers; NULL: they are stored as they are */
     struct str cors_origins;            /* separated by blanks; empty: none */
     bool require_idempotency_key;
+    bool sends_mail;         /* smtp.url is set */
+    struct str mail_domains; /* notify.email_domains */
     struct api_limits limits;
 
     /* Each of these may be NULL. */
@@ -127,6 +129,8 @@ struct api_setup {
     void (*tenant_load)(void *context, int32_t tenant, int64_t *ret_running, int64_t *ret_due);
     /* Whether every live node can run workflows; NULL: yes. On a pool thread */
     bool (*workflows_are_known)(void *context);
+    bool (*notifications_are_known)(void *context); /* the same for notifications */
+    void (*message_made)(void *context);            /* of a notification: the notifier may send it. Any thread */
 };
 
 struct api_server;

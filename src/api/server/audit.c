@@ -25,6 +25,9 @@ static struct str audit_kind(struct str pattern)
         { "api-keys", "api_key" },
         { "jobs", "job" },
         { "breakers", "breaker" },
+        { "notification-settings", "notification_setting" },
+        { "incidents", "incident" },
+        { "notifications", "notification" },
     };
     struct str word = str_sub(pattern, strlen("/v1/"), str_find(pattern, '/', strlen("/v1/")));
     for (size_t i = 0; i < array_count(rows); i++)

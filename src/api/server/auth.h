@@ -42,6 +42,8 @@ enum {
     X(WORKFLOWS_SIGNAL_AS, "workflows:signal-as")                                                                      \
     X(STATUS_READ, "status:read")                                                                                      \
     X(AUDIT_READ, "audit:read")                                                                                        \
+    X(NOTIFICATIONS_READ, "notifications:read")                                                                        \
+    X(NOTIFICATIONS_WRITE, "notifications:write")                                                                      \
     X(METRICS_READ, "metrics:read")                                                                                    \
     X(ADMIN, "admin")
 enum scope {

@@ -92,6 +92,7 @@ struct request {
         struct op_define define;
         struct op_stop stop;
         struct op_signal signal;
+        struct op_fold fold;
     } write;
     struct catalog_change job_change; /* the change in write.catalog, if it changes a job */
     struct task *tasks;               /* the tasks that a create made */

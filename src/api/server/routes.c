@@ -41,6 +41,19 @@ enum {
     X(PUT, "/v1/queues/{name}", QUEUES_WRITE, SMALL, queues_put, EDIT, 0)                                              \
     X(PATCH, "/v1/queues/{name}", QUEUES_WRITE, SMALL, queues_patch, EDIT, 0)                                          \
     X(DELETE, "/v1/queues/{name}", QUEUES_WRITE, SMALL, queues_delete, EDIT, 0)                                        \
+    X(GET, "/v1/notification-settings", NOTIFICATIONS_READ, NO_BODY, settings_list, READS, 0)                          \
+    X(POST, "/v1/notification-settings", NOTIFICATIONS_WRITE, SMALL, settings_create, EDIT, 0)                         \
+    X(GET, "/v1/notification-settings/{id}", NOTIFICATIONS_READ, NO_BODY, settings_get, READS, 0)                      \
+    X(PATCH, "/v1/notification-settings/{id}", NOTIFICATIONS_WRITE, SMALL, settings_patch, EDIT, 0)                    \
+    X(DELETE, "/v1/notification-settings/{id}", NOTIFICATIONS_WRITE, SMALL, settings_delete, EDIT, 0)                  \
+    X(POST, "/v1/notification-settings/{id}/test", NOTIFICATIONS_WRITE, SMALL, messages_test, READS, 0)                \
+    X(GET, "/v1/incidents", NOTIFICATIONS_READ, NO_BODY, incidents_list, READS, 0)                                     \
+    X(GET, "/v1/incidents/{id}", NOTIFICATIONS_READ, NO_BODY, incidents_get, READS, 0)                                 \
+    X(POST, "/v1/incidents/{id}/ack", NOTIFICATIONS_WRITE, SMALL, incidents_ack, EDIT, 0)                              \
+    X(POST, "/v1/incidents/{id}/mute", NOTIFICATIONS_WRITE, SMALL, incidents_mute, EDIT, 0)                            \
+    X(GET, "/v1/notifications", NOTIFICATIONS_READ, NO_BODY, messages_list, READS, 0)                                  \
+    X(GET, "/v1/notifications/{id}", NOTIFICATIONS_READ, NO_BODY, messages_get, READS, 0)                              \
+    X(POST, "/v1/notifications/{id}/resend", NOTIFICATIONS_WRITE, SMALL, messages_resend, EDIT, 0)                     \
     X(GET, "/v1/calendars", CALENDARS_READ, NO_BODY, calendars_list, READS, 0)                                         \
     X(GET, "/v1/calendars/{name}", CALENDARS_READ, NO_BODY, calendars_get, READS, 0)                                   \
     X(PUT, "/v1/calendars/{name}", CALENDARS_WRITE, DATES, calendars_put, EDIT | ROUTE_ICAL, 0)                        \

@@ -83,6 +83,10 @@ route_handler audit_list;                                                       
 route_handler stats_list, alerts_list;                                                       /* src/api/stats */
 route_handler live_stream_events;        /* api/live/live_streams.c */
 route_handler workers_list, workers_get; /* workers.c */
+route_handler settings_list, settings_get, settings_create, settings_patch,
+    settings_delete;                                                        /* src/api/notify/settings.c */
+route_handler incidents_list, incidents_get, incidents_ack, incidents_mute; /* src/api/notify/incidents.c */
+route_handler messages_list, messages_get, messages_resend, messages_test;  /* src/api/notify/messages.c */
 /* src/api/workflow: definitions.c, runs.c, stop.c, retry.c, rerun.c, steps.c, signals.c */
 route_handler workflow_definitions_list, workflow_definitions_get, workflow_definitions_put,
     workflow_definitions_delete;

@@ -43,6 +43,7 @@ const struct command *const commands[] = {
     &command_job,
     &command_queue,
     &command_breakers,
+    &command_notify,
     &command_calendar,
     &command_tenant,
     &command_key,

@@ -35,6 +35,8 @@ static const char detail[] =
     "  workflows:signal-as                with workflows:signal: the same in the name of others\n"
     "  queues:read, queues:write          see queues; limit and pause them\n"
     "  calendars:read, calendars:write    see calendars; change them\n"
+    "  notifications:read                 see notification settings, incidents and what was sent\n"
+    "  notifications:write                change settings; acknowledge, mute, send again\n"
     "  status:read, metrics:read          see the state of the server; its metrics\n"
     "  audit:read                         see who changed what: 'belfry audit'\n"
     "  admin                              everything, keys included\n"

@@ -351,10 +351,26 @@ static enum exit_code serve_run(struct server *a)
     return EXIT_DONE;
 }
 
+static enum exit_code serve_with(struct cli *cli, const struct options *o, struct serve_store_urls *urls,
+                                 struct fleet_urls *fleet, const struct server_setup *setup)
+{
+    char key[SERVER_KEY_TEXT];
+    struct server *a = NULL;
+    struct error e;
+    if (server_new(setup, key, &a, &e)) {
+        serve_complete_hint(o, &e);
+        return cli_fail(cli, "serve", &e, EXIT_REFUSED);
+    }
+    serve_warn(cli, a, setup->data_dir, !setup->store_url);
+    serve_print_banner(cli, o, a, setup->data_dir, &urls->store, fleet, key, setup);
+    return serve_run(a);
+}
+
 static enum exit_code serve_until_stopped(struct cli *cli, const struct options *o, const char *dir,
                                           struct serve_store_urls *urls, struct fleet_urls *fleet,
                                           const struct brokers *brokers, const struct tls_settings *tls,
-                                          const struct guard_setup *guard, unsigned roles)
+                                          const struct guard_setup *guard, const struct mail_settings *mail,
+                                          unsigned roles)
 {
     struct server_setup setup = {
         .clock = cli->clock,
@@ -378,6 +394,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .ahead_bytes = (size_t)option_get(o, "scheduler.ahead_mb")->number << 20,
         .tenant_connections = (size_t)option_get(o, "messages.connections_per_tenant")->number,
         .guard = *guard,
+        .mail = mail,
         .loopback_if_alone = serve_allows_loopback_if_alone(o),
         .key_file = option_given(o, "secrets.key_file") ? option_get(o, "secrets.key_file")->text.p : NULL,
         .ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE"),
@@ -390,16 +407,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .trace = options_trace(o),
         .retention = serve_retention(o),
     };
-    char key[SERVER_KEY_TEXT];
-    struct server *a = NULL;
-    struct error e;
-    if (server_new(&setup, key, &a, &e)) {
-        serve_complete_hint(o, &e);
-        return cli_fail(cli, "serve", &e, EXIT_REFUSED);
-    }
-    serve_warn(cli, a, dir, !setup.store_url);
-    serve_print_banner(cli, o, a, dir, &urls->store, fleet, key, &setup);
-    return serve_run(a);
+    return serve_with(cli, o, urls, fleet, &setup);
 }
 
 /* ---- for check-config ---- */
@@ -473,6 +481,12 @@ static enum err serve_check_key_file(const struct options *o, struct error *e)
     return ERR_OK;
 }
 
+static enum err serve_check_mail(const struct options *o, struct error *e)
+{
+    struct mail_settings mail;
+    return mail_settings_read(o, &mail, e);
+}
+
 /* An address that other machines can reach is refused as by serve, so that nobody learns of it at the start. */
 static enum err serve_check_tls(const struct options *o, struct error *e)
 {
@@ -487,19 +501,13 @@ static enum err serve_check_tls(const struct options *o, struct error *e)
                : ERR_OK;
 }
 
-value_check *const serve_value_checks[] = { serve_check_brokers,
-                                            serve_check_guard,
-                                            serve_check_store,
-                                            serve_check_fleet_urls,
-                                            serve_check_roles,
-                                            serve_check_tls,
-                                            serve_check_listen,
-                                            serve_check_admin_listen,
-                                            options_check_origins,
-                                            serve_check_two_addresses,
-                                            serve_check_key_file,
-                                            options_check_trace,
-                                            NULL };
+value_check *const serve_value_checks[] = { serve_check_brokers,   serve_check_guard,
+                                            serve_check_store,     serve_check_fleet_urls,
+                                            serve_check_roles,     serve_check_tls,
+                                            serve_check_listen,    serve_check_admin_listen,
+                                            options_check_origins, serve_check_two_addresses,
+                                            serve_check_key_file,  options_check_trace,
+                                            serve_check_mail,      NULL };
 
 enum err serve_check_together(const struct options *o, struct error *e)
 {
@@ -530,10 +538,11 @@ static enum exit_code command_serve_run(struct cli *cli, const struct options *g
     struct tls_settings tls;
     struct guard_settings allowed;
     struct guard_setup guard;
+    struct mail_settings mail;
     if (brokers_read(o, &brokers, &e) || guard_settings_read(o, &allowed, &guard, &e) ||
         serve_store_urls_read(o, &urls, &e) || fleet_urls_read(o, &fleet, &e) || serve_check_fleet(o, &fleet, &e) ||
         serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e) || serve_read_tls(o, roles, &tls, &e) ||
-        options_check_origins(o, &e) || options_check_trace(o, &e))
+        options_check_origins(o, &e) || options_check_trace(o, &e) || mail_settings_read(o, &mail, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
     brokers_close_own(&brokers, buf_str(&fleet.queue), buf_str(&fleet.events));
     options_data_dir(o, &dir);
@@ -542,7 +551,7 @@ static enum exit_code command_serve_run(struct cli *cli, const struct options *g
                                   .level = (enum log_level)option_get(o, "log-level")->number,
                                   .now_ms = serve_log_clock,
                                   .context = cli->clock });
-    return serve_until_stopped(cli, o, buf_cstr(&dir), &urls, &fleet, &brokers, &tls, &guard, roles);
+    return serve_until_stopped(cli, o, buf_cstr(&dir), &urls, &fleet, &brokers, &tls, &guard, &mail, roles);
 }
 
 const struct command command_serve = {

@@ -286,5 +286,7 @@ struct verdict settle(const struct settle_facts *t, const struct outcome *o, int
     struct verdict v = settle_by_outcome(t, o, now_ms, random, a);
     if (v.next == TASK_FAILED)
         v.cause = fingerprint_of(t->target, t->place, o->http_status, v.last_error);
+    if (v.next == TASK_SCHEDULED && o->kind == OUTCOME_FAILED)
+        v.retry_cause = fingerprint_of(t->target, t->place, o->http_status, v.last_error);
     return v;
 }

@@ -94,11 +94,12 @@ struct verdict {
     enum late_cause late_by;
     int attempts, losses;
     bool has_execution;
-    struct execution execution; /* its id is derived from task and fence: settling twice writes one row */
-    struct str last_error;      /* borrowed from the outcome, a constant, or in the arena */
-    struct fingerprint cause;   /* if FAILED; else empty */
-    struct str aside;           /* if SCHEDULED: the task's `aside` from now on; empty: as it was */
-    bool recalled;              /* if SCHEDULED: the task is `recalled` from now on; else as it was */
+    struct execution execution;     /* its id is derived from task and fence: settling twice writes one row */
+    struct str last_error;          /* borrowed from the outcome, a constant, or in the arena */
+    struct fingerprint cause;       /* if FAILED; else empty */
+    struct fingerprint retry_cause; /* if SCHEDULED after a failed attempt: of that attempt */
+    struct str aside;               /* if SCHEDULED: the task's `aside` from now on; empty: as it was */
+    bool recalled;                  /* if SCHEDULED: the task is `recalled` from now on; else as it was */
 };
 
 /* The completed_ms of a task with that verdict, settled at now_ms; 0: it is not final. The clock of the worker may be

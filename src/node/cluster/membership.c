@@ -226,6 +226,7 @@ static void membership_write_doc(struct membership *m)
     jw_key(&w, "can"); /* what a node of an older version does not do: see server/node_view.h */
     jw_array(&w);
     jw_str(&w, S("workflows"));
+    jw_str(&w, S("notifications"));
     jw_array_end(&w);
     m->setup.describe(m->setup.context, &w);
     jw_object_end(&w);

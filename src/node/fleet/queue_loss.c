@@ -71,7 +71,8 @@ static void queue_loss_decide(struct reaper *r)
         struct event *e = reaper_next_event(r);
         *e = (struct event){ .task = *t, .outcome = queue_loss_outcome(t->delivery) };
         struct verdict v = settle(t, &e->outcome, reaper_verdict_ms(r), &r->random, &r->arena);
-        reaper_add(r, (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v });
+        reaper_add(r, (struct settlement){
+                          .id = t->id, .fence = t->fence, .parent = t->parent, .tenant = t->tenant, .verdict = v });
     }
 }
 

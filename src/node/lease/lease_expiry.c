@@ -194,6 +194,7 @@ static struct settlement lease_expiry_settle(struct reaper *r, const struct task
     return (struct settlement){ .id = t->id,
                                 .fence = t->fence,
                                 .parent = t->parent,
+                                .tenant = t->tenant,
                                 .verdict = settle(&e->task, &o, reaper_verdict_ms(r), &r->random, &r->arena) };
 }
 

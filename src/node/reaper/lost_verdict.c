@@ -24,5 +24,6 @@ struct settlement lost_verdict_settle(const struct task *t, struct lost how, int
         v.last_error = v.execution.error = S(LOST_ALONE "; should that happen again, it is to blame");
     if (o.alone && v.next == TASK_FAILED)
         log_warn("poison_found", kv_uuid("task", t->id), kv_i64("losses", v.losses));
-    return (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v };
+    return (
+        struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .tenant = t->tenant, .verdict = v };
 }

@@ -406,7 +406,8 @@ static void planning_keep(struct planning *p)
     p->task.links &= ~TASK_PLANNED;
     p->task.claim = (struct uuid){ { 0 } };
     p->task.updated_ms = p->scheduler->now.wall_ms;
-    p->settlement = (struct settlement){ .id = p->task.id, .fence = p->task.fence, .replace = &p->task };
+    p->settlement =
+        (struct settlement){ .id = p->task.id, .fence = p->task.fence, .tenant = p->task.tenant, .replace = &p->task };
     p->settle = (struct op_settle){
         .op = { .kind = OP_SETTLE }, .v = &p->settlement, .n = 1, .now_ms = p->scheduler->now.wall_ms
     };

@@ -229,6 +229,7 @@ static void updater_settle_outcomes(struct updater *u, struct batch *b, size_t n
         b->settle.v[i] = (struct settlement){ .id = ev->task.id,
                                               .fence = ev->task.fence,
                                               .parent = ev->task.parent,
+                                              .tenant = ev->task.tenant,
                                               .verdict = settle(&ev->task, &o, latest_ms, &u->random, &b->poll.arena) };
         if (ev->host.n && u->setup.breaker_news)
             u->setup.breaker_news(u->setup.context, ev);

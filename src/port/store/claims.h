@@ -180,6 +180,7 @@ struct settlement {
     struct uuid id;
     int64_t fence;
     struct uuid parent; /* nil: none */
+    int32_t tenant;     /* for hits (port/store/incidents.h) */
     struct verdict verdict;
     const struct task *replace; /* NULL: the verdict decides */
     bool stale;                 /* result */

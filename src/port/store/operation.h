@@ -42,7 +42,8 @@
     X(SIGNAL, signal)                                                                                                  \
     X(STOP, stop)                                                                                                      \
     X(DEFINE, define)                                                                                                  \
-    X(RESEAL, reseal)
+    X(RESEAL, reseal)                                                                                                  \
+    X(FOLD, fold)
 
 enum op_kind {
 #define X(name, verb) OP_##name,

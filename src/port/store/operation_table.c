@@ -88,7 +88,7 @@ static void check_catalog(const struct op *op)
     assert(c->n > 0 && c->n <= CATALOG_LIST_MAX);
     for (size_t i = 0; i < c->n; i++) {
         const struct catalog_entry *x = &c->v[i].entry;
-        assert(x->kind <= CATALOG_JOB && x->tenant >= 0 && x->name.n > 0 && x->name.n <= CATALOG_NAME_MAX);
+        assert((int)x->kind < CATALOG_KINDS && x->tenant >= 0 && x->name.n > 0 && x->name.n <= CATALOG_NAME_MAX);
         assert(c->v[i].version >= -1);
     }
 }
@@ -253,6 +253,20 @@ static void check_reseal_result(const struct op *op)
     assert(r->ret_changed <= r->n);
 }
 
+static void check_fold(const struct op *op)
+{
+    const struct op_fold *f = (const struct op_fold *)op;
+    assert(f->hit_count <= FOLD_HITS_MAX && f->n <= FOLD_RECORDS_MAX);
+    for (size_t i = 1; i < f->hit_count; i++)
+        assert(uuid_cmp(f->hits[i - 1], f->hits[i]) < 0);
+    for (size_t i = 0; i < f->n; i++) {
+        const struct record *r = &f->v[i].record;
+        assert(r->tenant > 0 && !uuid_is_nil(r->id) && r->key.n <= RECORD_KEY_MAX && f->v[i].version >= 0);
+        assert(i == 0 || uuid_cmp(f->v[i - 1].record.id, r->id) < 0);
+        assert(!f->v[i].remove || f->v[i].version > 0);
+    }
+}
+
 /* ---- weights: the number of rows that an operation may touch ---- */
 
 /* Edges are rows, too. */
@@ -291,6 +305,7 @@ WEIGHT(stats, n)
 WEIGHT(signal, n)
 WEIGHT(stop, max)
 WEIGHT(reseal, n)
+WEIGHT(fold, hit_count + ((const struct op_fold *)op)->n)
 #undef WEIGHT
 
 static size_t leases_expired_weight(const struct op *op)
@@ -353,6 +368,7 @@ const struct op_row op_table[OP_KINDS] = {
     [OP_SIGNAL]        = { "OP_SIGNAL",         OP_REST,  OP_VIA_ALL,    signal_weight,         KEY(signal),   check_signal,         NULL },
     [OP_STOP]          = { "OP_STOP",           OP_REST,  OP_VIA_ALL,    stop_weight,           KEY(stop),     check_stop,           NULL },
     [OP_DEFINE]        = { "OP_DEFINE",         OP_REST,  OP_VIA_ALL,    NULL,                  KEY(define),   check_define,         NULL },
+    [OP_FOLD]          = { "OP_FOLD",           OP_REST,  OP_VIA_ALL,    fold_weight,           KEY(fold),     check_fold,           NULL },
     [OP_RESEAL]        = { "OP_RESEAL",         OP_REST,  OP_VIA_ALL,    reseal_weight,         0,             check_reseal,         check_reseal_result },
 };
 /* clang-format on */

@@ -9,6 +9,7 @@
 #include "port/store/breakers.h"
 #include "port/store/catalog.h"
 #include "port/store/fleet.h"
+#include "port/store/incidents.h"
 #include "port/store/stats.h"
 #include "port/store/tasks.h"
 
@@ -226,6 +227,9 @@ struct reader_ops {
     enum err (*key_prints)(struct reader *, struct key_prints *ret, struct error *);
     enum err (*audit)(struct reader *, const struct audit_filter *, struct arena *, struct audit_page *ret,
                       struct error *);
+    enum err (*hits)(struct reader *, size_t max, struct arena *, struct hit_list *ret, struct error *);
+    enum err (*records)(struct reader *, const struct record_filter *, struct arena *, struct record_page *ret,
+                        struct error *);
     enum err (*definition)(struct reader *, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *,
                            struct str *ret, struct error *);
     enum err (*workflow)(struct reader *, int32_t tenant, struct str name, int64_t version, struct arena *,
@@ -326,6 +330,10 @@ enum err reader_key_prints(struct reader *r, struct key_prints *ret, struct erro
 /* See port/store/audit.h. */
 enum err reader_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
                       struct error *e) must_use;
+/* See port/store/incidents.h. The oldest hits of all tenants, by id; at most max. */
+enum err reader_hits(struct reader *r, size_t max, struct arena *a, struct hit_list *ret, struct error *e) must_use;
+enum err reader_records(struct reader *r, const struct record_filter *f, struct arena *a, struct record_page *ret,
+                        struct error *e) must_use;
 /* Sets unstarted_count of the RECURRING tasks among these: how many of their occurrences task_is_unstarted. A claimed
  * occurrence counts only if it was scheduled less than UNSTARTED_MS before now_ms, its spread aside. */
 enum { UNSTARTED_MS = 60000 };

@@ -58,6 +58,12 @@ static const struct column stats_columns[] = { STATS_KEY_COLUMNS(ROW) STATS_MAP(
 #undef ROW_TYPE
 #define ROW_TYPE struct stats_point
 static const struct column stats_point_columns[] = { ROW(at_ms, COL_I64, at_ms, 0) STATS_MAP(FIGURE_ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct hit
+static const struct column hit_columns[] = { HIT_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct record
+static const struct column record_columns[] = { RECORD_COLUMNS(ROW) };
 
 const struct table table_due = { "task", task_columns, AT_gates - 1 }; /* the columns are numbered from 1 */
 const struct table table_tasks = { "task", task_columns, array_count(task_columns) };
@@ -76,6 +82,8 @@ const struct table table_workflows = { "workflow", workflow_columns, array_count
 const struct table table_audit = { "audit row", audit_columns, array_count(audit_columns) };
 const struct table table_stats = { "row of stats", stats_columns, array_count(stats_columns) };
 const struct table table_stats_points = { "point of stats", stats_point_columns, array_count(stats_point_columns) };
+const struct table table_hits = { "hit", hit_columns, array_count(hit_columns) };
+const struct table table_records = { "incident", record_columns, array_count(record_columns) };
 const struct table table_breakers = { "breaker", breaker_columns, array_count(breaker_columns) };
 
 /* ---- JSON columns ---- */

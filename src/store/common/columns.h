@@ -132,7 +132,7 @@ enum column_kind {
 
 #define CATALOG_COLUMNS(X)                                                                                             \
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
-    X(kind, COL_INT, kind, CATALOG_JOB)                                                                                \
+    X(kind, COL_INT, kind, CATALOG_KINDS - 1)                                                                          \
     X(name, COL_TEXT, name, 0)                                                                                         \
     X(version, COL_I64, version, 0)                                                                                    \
     X(created_ms, COL_I64, created_ms, 0)                                                                              \
@@ -253,6 +253,26 @@ struct task_lease {
     X(count, COL_I64, count, 0)
 #define AUDIT_COLUMNS(X) X(id, COL_UUID, id, 0) AUDIT_COLUMNS_REST(X)
 
+#define HIT_COLUMNS_REST(X)                                                                                            \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(kind, COL_INT, kind, HIT_MISSED)                                                                                 \
+    X(at_ms, COL_I64, at_ms, 0)                                                                                        \
+    X(count, COL_I64, count, 0)                                                                                        \
+    X(cause, COL_TEXT, cause, 0)                                                                                       \
+    X(tasks, COL_TEXT, tasks, 0)
+#define HIT_COLUMNS(X) X(id, COL_UUID, id, 0) HIT_COLUMNS_REST(X)
+
+#define RECORD_COLUMNS_REST(X)                                                                                         \
+    X(kind, COL_INT, kind, RECORD_MESSAGE)                                                                             \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(setting_id, COL_UUID, setting, 0)                                                                                \
+    X(incident_id, COL_UUID, incident, 0)                                                                              \
+    X(key, COL_TEXT, key, 0)                                                                                           \
+    X(version, COL_I64, version, 0)                                                                                    \
+    X(next_ms, COL_I64, next_ms, 0)                                                                                    \
+    X(doc, COL_TEXT, doc, 0)
+#define RECORD_COLUMNS(X) X(id, COL_UUID, id, 0) RECORD_COLUMNS_REST(X)
+
 /* Groups of live workers (OP_HEARTBEAT 8). */
 #define WORKER_GROUP_COLUMNS(X)                                                                                        \
     WORKER_KIND_COLUMNS(X, kind)                                                                                       \
@@ -305,6 +325,7 @@ extern const struct table table_tasks, table_executions, table_idempotency, tabl
 extern const struct table table_task_leases, table_workers, table_worker_groups, table_breakers;
 extern const struct table table_runs, table_signals, table_workflows, table_audit, table_stats;
 extern const struct table table_stats_points; /* of struct stats_point */
+extern const struct table table_hits, table_records;
 
 /* The value of a column, for writing.
  * - column_number: COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64 and COL_FAILED. False: NULL.

@@ -103,6 +103,8 @@ const struct copy_kind copy_kinds[] = {
     [COPY_signals] = { "signals", &table_signals, sizeof(struct signal_row), { 0, 1, 2 }, 3 },
     [COPY_audit] = { "audit", &table_audit, sizeof(struct audit), { 0 }, 1 },
     [COPY_stats] = { "stats", &table_stats, sizeof(struct stats_row), { 2, 0, 3, 1 }, 4 },
+    [COPY_hits] = { "hits", &table_hits, sizeof(struct hit), { 0 }, 1 },
+    [COPY_incident_records] = { "incident_records", &table_records, sizeof(struct record), { 0 }, 1 },
     [COPY_task_leases] = { "task_leases", &table_task_leases, sizeof(struct task_lease), { 1 }, 1 },
 };
 

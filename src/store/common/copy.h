@@ -39,7 +39,10 @@ struct copy_request {
     X(dedupe)                                                                                                          \
     X(slots)                                                                                                           \
     X(edges)                                                                                                           \
-    X(joins) X(arrivals) X(task_leases) X(runs) X(definitions) X(workflows) X(outputs) X(signals) X(audit) X(stats)
+    X(joins)                                                                                                           \
+    X(arrivals)                                                                                                        \
+    X(task_leases)                                                                                                     \
+    X(runs) X(definitions) X(workflows) X(outputs) X(signals) X(audit) X(stats) X(hits) X(incident_records)
 enum copy_table {
 #define X(name) COPY_##name,
     COPY_MAP(X)

@@ -53,6 +53,8 @@ union copy_row {
     struct run_row run;
     struct audit audit;
     struct stats_row stats;
+    struct hit hit;
+    struct record record;
     struct signal_row signal;
     struct copied_definition {
         int32_t tenant;

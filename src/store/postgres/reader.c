@@ -364,6 +364,8 @@ static const struct reader_ops reader_postgres_ops = { .get = reader_postgres_ge
                                                        .workers = reader_postgres_workers,
                                                        .breakers = reader_postgres_breakers,
                                                        .stats = reader_postgres_stats,
+                                                       .hits = reader_postgres_hits,
+                                                       .records = reader_postgres_records,
                                                        .definition = reader_postgres_definition,
                                                        .workflow = reader_postgres_workflow,
                                                        .workflows = reader_postgres_workflows,

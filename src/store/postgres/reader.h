@@ -75,6 +75,9 @@ enum err reader_postgres_workers(struct reader *base, struct uuid before, size_t
                                  struct worker_rows *ret, struct error *e);
 enum err reader_postgres_stats(struct reader *base, const struct stats_filter *f, struct arena *a,
                                struct stats_points *ret, struct error *e);
+enum err reader_postgres_hits(struct reader *base, size_t max, struct arena *a, struct hit_list *ret, struct error *e);
+enum err reader_postgres_records(struct reader *base, const struct record_filter *f, struct arena *a,
+                                 struct record_page *ret, struct error *e);
 enum err reader_postgres_breakers(struct reader *base, const struct breaker_filter *f, struct arena *a,
                                   struct breaker_rows *ret, struct error *e);
 enum err reader_postgres_definition(struct reader *base, int32_t tenant, const uint8_t hash[DEFINITION_HASH],

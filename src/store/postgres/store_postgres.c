@@ -134,7 +134,7 @@ static enum err (*const pg_handlers[OP_KINDS])(struct store_postgres *, struct o
 static const bool pg_needs_savepoint[OP_KINDS] = {
     [OP_INSERT] = true,  [OP_CLAIM] = true,     [OP_SETTLE] = true, [OP_PUT] = true,      [OP_KEY_PUT] = true,
     [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_RETAKE] = true, [OP_BREAKERS] = true, [OP_OPEN] = true,
-    [OP_SIGNAL] = true,  [OP_STOP] = true,      [OP_DEFINE] = true,
+    [OP_SIGNAL] = true,  [OP_STOP] = true,      [OP_DEFINE] = true, [OP_FOLD] = true,
 };
 
 static enum err pg_run_op(struct store_postgres *s, struct op *op)
@@ -214,7 +214,8 @@ static enum err pg_run_ops(struct store_postgres *s, struct op *const *ops, size
         }
         i += done;
     }
-    if (pg_send_tallies(s, e) || pg_send_ended(s, e) || pg_send_audit(s, ops, n, e) || pg_send_claims(s, e))
+    if (pg_send_tallies(s, e) || pg_send_ended(s, e) || pg_send_audit(s, ops, n, e) || pg_send_hits(s, ops, n, e) ||
+        pg_send_claims(s, e))
         return e->code;
     commit_stall_wait();
     s->committing = true;

@@ -286,6 +286,11 @@ enum writer_statement {
     ST_STATS_ADD,
     ST_STATS_MERGE,
     ST_STATS_PURGE,
+    ST_HIT_INSERT,
+    ST_HIT_DELETE,
+    ST_RECORD_INSERT,
+    ST_RECORD_UPDATE,
+    ST_RECORD_DELETE,
     ST_RESEAL,
     ST_SETTLE,
     ST_SETTLE_DONE,
@@ -493,6 +498,15 @@ enum err sqlite_ended_write(struct store_sqlite *s, struct error *e) must_use;
 enum err sqlite_audit_write(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e) must_use;
 enum err sqlite_audit_purge(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *count,
                             struct error *e) must_use;
+
+/* ---- hits, incidents and messages (incident/records.c) ---- */
+
+/* Writes the hits of the operations that succeeded. */
+enum err sqlite_hits_write(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e) must_use;
+enum err reader_sqlite_hits(struct reader *base, size_t max, struct arena *a, struct hit_list *ret, struct error *e);
+enum err reader_sqlite_records(struct reader *base, const struct record_filter *f, struct arena *a,
+                               struct record_page *ret, struct error *e);
+
 struct key_prints;
 enum err sqlite_key_prints(struct conn *c, struct key_prints *ret, struct error *e) must_use; /* cluster_settings.c */
 enum err reader_sqlite_sealed(struct reader *base, struct str key_id, bool *ret, struct error *e);
@@ -642,6 +656,9 @@ enum reader_statement {
     RD_WORKERS,
     RD_BREAKERS,
     RD_STATS,
+    RD_HITS,
+    RD_RECORDS,
+    RD_RECORDS_DUE,
     RD_SEALED,
     RD_SEALED_PAGE,
     RD_AUDIT,

@@ -16,6 +16,10 @@
     "AND tenant_id = ?1 "
 #define CATALOG "SELECT rowid" CATALOG_COLUMNS(SQL_NAME) " FROM catalog WHERE kind = ?1 "
 
+#define SQL_RECORD_FILTER                                                                                              \
+    "kind = ?1 AND (?2 = 0 OR tenant_id = ?2) AND (?3 IS NULL OR setting_id = ?3) AND (?4 IS NULL OR incident_id = "   \
+    "?4) AND (?5 = '' OR key = ?5) AND id < ?6 AND id >= ?7 AND (?8 = 0 OR key IS NOT NULL) "
+
 /* Parameters of lists: ?1 the value that the index is for, ?2 the id to start below, ?3 the number of rows, ?4 the
  * tenant. */
 static const char *const reader_sql[] = {
@@ -96,6 +100,11 @@ static const char *const reader_sql[] = {
                   "AND (?5 = '' OR worker = ?5) AND completed_us >= ?6 AND completed_us < ?7 ORDER BY rowid DESC",
     [RD_HISTORY_AT] = "SELECT rowid, completed_us FROM executions WHERE rowid >= ?1 ORDER BY rowid LIMIT 1",
     [RD_HISTORY_ENDS] = "SELECT (SELECT min(rowid) FROM executions), (SELECT max(rowid) FROM executions)",
+    [RD_HITS] = "SELECT 0" HIT_COLUMNS(SQL_NAME) " FROM hits ORDER BY id LIMIT ?",
+    [RD_RECORDS] = "SELECT 0" RECORD_COLUMNS(SQL_NAME) " FROM incident_records WHERE " SQL_RECORD_FILTER
+                                                       "ORDER BY id DESC LIMIT ?10",
+    [RD_RECORDS_DUE] = "SELECT 0" RECORD_COLUMNS(SQL_NAME) " FROM incident_records WHERE next_ms > 0 AND next_ms <= ?9 "
+                                                           "AND " SQL_RECORD_FILTER "ORDER BY next_ms, id LIMIT ?10",
     [RD_BREAKERS] = "SELECT 0" BREAKER_COLUMNS(
         SQL_NAME) " FROM breakers WHERE id < ?1 AND (?2 < 0 OR tenant_id = ?2) "
                   "AND (?3 IS NULL OR ?3 = '' OR host = ?3) AND (?4 = 0 OR (host = '*') = (?4 = 2)) "
@@ -616,48 +625,51 @@ static void reader_sqlite_free(struct reader *base)
     free(r);
 }
 
+static const struct reader_ops reader_sqlite_ops = { .get = reader_sqlite_get,
+                                                     .list = reader_sqlite_list,
+                                                     .count = reader_sqlite_count,
+                                                     .executions = reader_sqlite_executions,
+                                                     .history = reader_sqlite_history,
+                                                     .idempotency = reader_sqlite_idempotency,
+                                                     .key = reader_sqlite_key,
+                                                     .keys = reader_sqlite_keys,
+                                                     .dedupe = reader_sqlite_dedupe,
+                                                     .causes = reader_sqlite_causes,
+                                                     .names = reader_sqlite_names,
+                                                     .catalog_get = reader_sqlite_catalog_get,
+                                                     .catalog_list = reader_sqlite_catalog_list,
+                                                     .slots = reader_sqlite_slots,
+                                                     .links = reader_sqlite_links,
+                                                     .lanes = reader_sqlite_lanes,
+                                                     .queues = reader_sqlite_queues,
+                                                     .counts = reader_sqlite_counts,
+                                                     .queue_due = reader_sqlite_queue_due,
+                                                     .backlog = reader_sqlite_backlog,
+                                                     .usage = reader_sqlite_usage,
+                                                     .lease = reader_sqlite_lease,
+                                                     .unstarted = reader_sqlite_unstarted,
+                                                     .workers = reader_sqlite_workers,
+                                                     .breakers = reader_sqlite_breakers,
+                                                     .stats = reader_sqlite_stats,
+                                                     .hits = reader_sqlite_hits,
+                                                     .records = reader_sqlite_records,
+                                                     .audit = reader_sqlite_audit,
+                                                     .sealed = reader_sqlite_sealed,
+                                                     .sealed_page = reader_sqlite_sealed_page,
+                                                     .key_prints = reader_sqlite_key_prints,
+                                                     .definition = reader_sqlite_definition,
+                                                     .workflow = reader_sqlite_workflow,
+                                                     .workflows = reader_sqlite_workflows,
+                                                     .run = reader_sqlite_run,
+                                                     .steps = reader_sqlite_steps,
+                                                     .outputs = reader_sqlite_outputs,
+                                                     .signals = reader_sqlite_signals,
+                                                     .free = reader_sqlite_free };
+
 enum err reader_sqlite_open(const char *path, struct reader **ret, struct error *e)
 {
-    static const struct reader_ops ops = { .get = reader_sqlite_get,
-                                           .list = reader_sqlite_list,
-                                           .count = reader_sqlite_count,
-                                           .executions = reader_sqlite_executions,
-                                           .history = reader_sqlite_history,
-                                           .idempotency = reader_sqlite_idempotency,
-                                           .key = reader_sqlite_key,
-                                           .keys = reader_sqlite_keys,
-                                           .dedupe = reader_sqlite_dedupe,
-                                           .causes = reader_sqlite_causes,
-                                           .names = reader_sqlite_names,
-                                           .catalog_get = reader_sqlite_catalog_get,
-                                           .catalog_list = reader_sqlite_catalog_list,
-                                           .slots = reader_sqlite_slots,
-                                           .links = reader_sqlite_links,
-                                           .lanes = reader_sqlite_lanes,
-                                           .queues = reader_sqlite_queues,
-                                           .counts = reader_sqlite_counts,
-                                           .queue_due = reader_sqlite_queue_due,
-                                           .backlog = reader_sqlite_backlog,
-                                           .usage = reader_sqlite_usage,
-                                           .lease = reader_sqlite_lease,
-                                           .unstarted = reader_sqlite_unstarted,
-                                           .workers = reader_sqlite_workers,
-                                           .breakers = reader_sqlite_breakers,
-                                           .stats = reader_sqlite_stats,
-                                           .audit = reader_sqlite_audit,
-                                           .sealed = reader_sqlite_sealed,
-                                           .sealed_page = reader_sqlite_sealed_page,
-                                           .key_prints = reader_sqlite_key_prints,
-                                           .definition = reader_sqlite_definition,
-                                           .workflow = reader_sqlite_workflow,
-                                           .workflows = reader_sqlite_workflows,
-                                           .run = reader_sqlite_run,
-                                           .steps = reader_sqlite_steps,
-                                           .outputs = reader_sqlite_outputs,
-                                           .signals = reader_sqlite_signals,
-                                           .free = reader_sqlite_free };
     struct reader_sqlite *r = xnew(*r);
-    r->base.ops = &ops;
+    r->base.ops = &reader_sqlite_ops;
     if (conn_open(&r->conn, path, CONN_READER, e) || conn_prepare(&r->conn, reader_sql, array_count(reader_sql), e)) {
         reader_sqlite_free(&r->base);
         return e->code;

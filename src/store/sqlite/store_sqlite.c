@@ -391,6 +391,15 @@ static const char *const writer_sql[] = {
     [ST_AUDIT_PURGE_BEGIN] = "INSERT INTO audit_purge (running) VALUES (1)",
     [ST_AUDIT_PURGE] = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE id < ?1 ORDER BY id LIMIT ?2)",
     [ST_AUDIT_PURGE_END] = "DELETE FROM audit_purge",
+    /* hits and incidents: incident/records.c */
+    [ST_HIT_INSERT] = "INSERT INTO hits (id" HIT_COLUMNS_REST(SQL_NAME) ") VALUES (?" HIT_COLUMNS_REST(
+        SQL_MARK) ") ON CONFLICT (id) DO NOTHING",
+    [ST_HIT_DELETE] = "DELETE FROM hits WHERE id = ?",
+    [ST_RECORD_INSERT] = "INSERT INTO incident_records (id" RECORD_COLUMNS_REST(
+        SQL_NAME) ") VALUES (?" RECORD_COLUMNS_REST(SQL_MARK) ") ON CONFLICT DO NOTHING",
+    [ST_RECORD_UPDATE] = "UPDATE OR IGNORE incident_records SET version = version + 1, key = ?4, next_ms = ?5, "
+                         "doc = ?6 WHERE id = ?1 AND tenant_id = ?2 AND version = ?3",
+    [ST_RECORD_DELETE] = "DELETE FROM incident_records WHERE id = ?1 AND tenant_id = ?2 AND version = ?3",
     [ST_VACUUM] = "PRAGMA incremental_vacuum(128)",
 };
 static_assert(array_count(writer_sql) == ST_WRITER_COUNT, "a statement without a text");
@@ -497,7 +506,7 @@ static bool sqlite_needs_savepoint(const struct op *op)
     static const bool needs[OP_KINDS] = {
         [OP_INSERT] = true,    [OP_CLAIM] = true,    [OP_PUT] = true,   [OP_KEY_PUT] = true, [OP_CATALOG] = true,
         [OP_HEARTBEAT] = true, [OP_BREAKERS] = true, [OP_OPEN] = true,  [OP_SIGNAL] = true,  [OP_STOP] = true,
-        [OP_DEFINE] = true,    [OP_RESEAL] = true,   [OP_STATS] = true,
+        [OP_DEFINE] = true,    [OP_RESEAL] = true,   [OP_STATS] = true, [OP_FOLD] = true,
     };
     return needs[op->kind] && !(op->kind == OP_INSERT && sqlite_insert_alone(op));
 }
@@ -538,7 +547,8 @@ static enum err sqlite_run_all(struct store_sqlite *s, struct op *const *ops, si
             s->ended.kept = s->ended.n;
         }
     }
-    if (sqlite_write_tallies(s, e) || sqlite_ended_write(s, e) || sqlite_audit_write(s, ops, n, e))
+    if (sqlite_write_tallies(s, e) || sqlite_ended_write(s, e) || sqlite_audit_write(s, ops, n, e) ||
+        sqlite_hits_write(s, ops, n, e))
         return e->code;
     commit_stall_wait();
     return conn_run(&s->conn, writer_stmt(s, ST_COMMIT), e);

@@ -150,6 +150,7 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_SPAWN:
     case OP_HANDOFF:
     case OP_STATS:
+    case OP_FOLD:
     case OP_KEY_PUT: return true;
     case OP_WORKER_REPORT: return number_same("a report changed", a->worker.ret_changed, b->worker.ret_changed);
     case OP_BREAKERS: return number_same("breakers changed", a->breakers.ret_changed, b->breakers.ret_changed);

@@ -358,6 +358,7 @@ static struct settlement make_settlement(struct model *m, const struct task *t)
         .id = t->id,
         .fence = max_of(fence, (int64_t)1),
         .parent = t->parent,
+        .tenant = t->tenant,
         .verdict = { .next = next[below(m, array_count(next))],
                      .due_ms = near(m, 0, 30),
                      .awaited_ms = m->now_ms % 3 ? 0 : m->now_ms - 17,

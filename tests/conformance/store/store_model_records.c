@@ -16,7 +16,7 @@ static int32_t some_tenant(struct model *m)
 
 static enum catalog_kind some_kind(struct model *m)
 {
-    return chance(m, 50) ? CATALOG_JOB : (enum catalog_kind)below(m, CATALOG_JOB + 1);
+    return chance(m, 50) ? CATALOG_JOB : (enum catalog_kind)below(m, CATALOG_KINDS);
 }
 
 /* ---- making ---- */
@@ -139,6 +139,23 @@ static bool same_audit(struct model *m, struct reader *a, struct reader *b, char
     return true;
 }
 
+/* Hits of both stores; the store under test and the model want all kinds. */
+static bool same_hits(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
+{
+    struct hit_list p = { 0 }, q = { 0 };
+    if (reader_hits(a, FOLD_HITS_MAX, &m->arena, &p, NULL) || reader_hits(b, FOLD_HITS_MAX, &m->arena, &q, NULL))
+        return differ("hits failed");
+    if (p.n != q.n)
+        return differ("%zu and %zu hits", p.n, q.n);
+    for (size_t i = 0; i < p.n; i++) {
+        const struct hit *x = &p.v[i], *y = &q.v[i];
+        if (!uuid_eq(x->id, y->id) || x->tenant != y->tenant || x->kind != y->kind || x->count != y->count ||
+            x->at_ms != y->at_ms || !str_eq(x->cause, y->cause) || !str_eq(x->tasks, y->tasks))
+            return differ("hit %zu differs", i);
+    }
+    return true;
+}
+
 bool same_catalog_changes(const struct op_catalog *a, const struct op_catalog *b, char why[WHY_MAX])
 {
     for (size_t i = 0; i < a->n; i++)
@@ -248,5 +265,5 @@ static bool same_causes(struct model *m, struct reader *a, struct reader *b, cha
 bool same_other_records(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
 {
     return same_catalog(m, a, b, why) && same_keys(m, a, b, why) && same_holders(m, a, b, why) &&
-           same_causes(m, a, b, why) && same_names(m, a, b, why) && same_audit(m, a, b, why);
+           same_causes(m, a, b, why) && same_names(m, a, b, why) && same_audit(m, a, b, why) && same_hits(m, a, b, why);
 }

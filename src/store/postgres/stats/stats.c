@@ -16,8 +16,8 @@
 #define STATS_CONFLICT             " ON CONFLICT (" STATS_KEY ") DO UPDATE SET grain = s.grain" STATS_MAP(STATS_ADD)
 /* $1: the grain, $2: before which minute, $3: how many. */
 #define STATS_OLDEST                                                                                                   \
-    "DELETE FROM stats WHERE (" STATS_KEY ") IN (SELECT " STATS_KEY " FROM stats WHERE grain = $1 AND minute_ms < $2 " \
-    "ORDER BY minute_ms, tenant_id, node_id LIMIT $3 FOR UPDATE SKIP LOCKED)"
+    "DELETE FROM stats WHERE ctid = ANY (ARRAY(SELECT ctid FROM stats WHERE grain = $1 AND minute_ms < $2 "            \
+    "ORDER BY minute_ms, tenant_id, node_id LIMIT $3 FOR UPDATE SKIP LOCKED))"
 
 static const struct pg_statement add_stats = {
     "stats_add",

@@ -1,0 +1,2 @@
+DROP TABLE incident_records;
+DROP TABLE hits;

@@ -1,0 +1,193 @@
+/* Incidents: list, show, acknowledge, mute. */
+#include "api/notify/record_change.h"
+#include "api/resource/change.h"
+#include "api/server/internal.h"
+#include "api/server/query.h"
+#include "base/date.h"
+#include "base/json/json.h"
+
+enum { MUTE_MAX_DAYS = 365, MUTE_DEFAULT_MS = 3600000 };
+
+/* ---- showing ---- */
+
+static void incidents_write_task(struct jw *w, const struct incident_task *t)
+{
+    jw_object(w);
+    jw_kv_uuid(w, "id", t->id);
+    jw_kv_str_or_null(w, "name", t->name);
+    jw_kv_str_or_null(w, "queue", t->queue);
+    jw_kv_time_or_null(w, "scheduled_for", t->scheduled_ms);
+    jw_kv_i64(w, "attempt", t->attempt);
+    jw_kv_i64_or_null(w, "http_status", t->http_status);
+    jw_kv_str_or_null(w, "error", t->error);
+    jw_object_end(w);
+}
+
+static void incidents_write(struct jw *w, const struct incident *i)
+{
+    jw_object(w);
+    jw_kv_uuid(w, "id", i->id);
+    jw_kv_uuid(w, "setting", i->setting);
+    jw_kv_cstr(w, "kind", incident_kind_names[i->kind]);
+    jw_kv_str(w, "cause", i->cause);
+    jw_kv_cstr(w, "state", i->closed_ms ? "CLOSED" : "OPEN");
+    jw_kv_i64(w, "count", i->count);
+    jw_kv_time(w, "first_at", i->first_ms);
+    jw_kv_time(w, "last_at", i->last_ms);
+    jw_kv_time_or_null(w, "told_at", i->told_ms);
+    jw_kv_i64(w, "told", i->told);
+    jw_kv_time_or_null(w, "closed_at", i->closed_ms);
+    jw_kv_bool(w, "recovered", i->recovered);
+    jw_kv_time_or_null(w, "acknowledged_at", i->acked_ms);
+    jw_kv_str_or_null(w, "acknowledged_by", i->acked_by);
+    jw_kv_time_or_null(w, "muted_until", i->muted_until_ms);
+    jw_kv_i64(w, "recurring_failing", i->closed_ms ? 0 : (int64_t)i->recurring_count + i->recurring_more);
+    jw_key(w, "tasks");
+    jw_array(w);
+    for (size_t k = 0; k < i->task_count; k++)
+        incidents_write_task(w, &i->tasks[k]);
+    jw_array_end(w);
+    jw_object_end(w);
+}
+
+struct incident_query {
+    int64_t limit;
+    struct str cursor;
+    struct uuid setting;
+    int state;
+};
+
+enum handled incidents_list(struct request *q, struct reader *r)
+{
+    static const char *const states[] = { "OPEN", "ALL", NULL };
+    static const struct query_field fields[] = {
+        { .name = "limit", .kind = QUERY_I64, .min = 1, .max = LIST_MAX },
+        { .name = "cursor",
+          .kind = QUERY_TEXT,
+          .offset = offsetof(struct incident_query, cursor),
+          .max = SEAL_TEXT_MAX },
+        { .name = "setting", .kind = QUERY_ID, .offset = offsetof(struct incident_query, setting) },
+        { .name = "state", .kind = QUERY_CHOICE, .offset = offsetof(struct incident_query, state), .names = states },
+    };
+    struct incident_query p = { .limit = LIST_DEFAULT };
+    struct record_filter f = { .kind = RECORD_INCIDENT, .tenant = q->who.tenant };
+    struct record_page page = { 0 };
+    struct error e = { 0 };
+    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) ||
+        seal_open_id(q, p.cursor, &f.before, &e))
+        return request_fail(q, &e);
+    f.setting = p.setting;
+    f.open = p.state == 1;
+    f.limit = (size_t)p.limit;
+    if (reader_records(r, &f, &q->arena, &page, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, "incidents");
+    jw_array(&w);
+    for (size_t i = 0; i < page.n; i++) {
+        struct incident x;
+        if (incident_read(page.v[i].doc, &q->arena, &x, &e))
+            return request_fail(q, &e);
+        incidents_write(&w, &x);
+    }
+    jw_array_end(&w);
+    struct pagination shown = { .more = page.more, .limit = p.limit, .total = -1 };
+    if (page.more)
+        shown.next = page.v[page.n - 1].id;
+    pagination_write(q, &w, &shown);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+enum handled incidents_get(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct record record;
+    struct incident i;
+    if (!request_check_no_query(q))
+        return HANDLED_DONE;
+    if (record_get(q, r, RECORD_INCIDENT, q->id, &record, &e) || incident_read(record.doc, &q->arena, &i, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    incidents_write(&w, &i);
+    return HANDLED_DONE;
+}
+
+/* ---- changes ---- */
+
+/* The notifier looks at it again, and finds when it is due next. */
+static enum err incidents_put(struct request *q, struct record_change *c, const struct incident *i, struct error *e)
+{
+    struct jw w = respond_json(&q->response, 200);
+    incidents_write(&w, i);
+    c->record.next_ms = i->closed_ms ? 0 : q->now_ms;
+    return record_set_incident(q, &c->record, i, e);
+}
+
+static enum err incidents_no_body(struct request *q, struct error *e)
+{
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct {
+        bool none;
+    } nothing;
+    if (request_read_object(q, &doc, e))
+        return e->code;
+    return json_read(doc.root, NULL, 0, &nothing, &q->arena, e);
+}
+
+static enum err incidents_make_acked(struct request *q, struct reader *r, struct record_change *c, struct error *e)
+{
+    struct incident i;
+    if (incidents_no_body(q, e) || incident_read(c->record.doc, &q->arena, &i, e))
+        return e->code;
+    if (!i.acked_ms) {
+        i.acked_ms = q->now_ms;
+        if (change_key_name(q, r, &i.acked_by, e))
+            return e->code;
+    }
+    return incidents_put(q, c, &i, e);
+}
+
+struct mute_body {
+    int64_t for_ms, until_ms;
+};
+
+static enum err incidents_make_muted(struct request *q, struct reader *r, struct record_change *c, struct error *e)
+{
+    static const struct json_field fields[] = {
+        { .name = "for",
+          .kind = JSON_KIND_DURATION,
+          .offset = offsetof(struct mute_body, for_ms),
+          .min = 1000,
+          .max = MUTE_MAX_DAYS * DAY_MS },
+        { .name = "until", .kind = JSON_KIND_TIME, .offset = offsetof(struct mute_body, until_ms) },
+    };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct mute_body body = { 0 };
+    struct incident i;
+    (void)r;
+    if (request_read_object(q, &doc, e) || json_read(doc.root, fields, array_count(fields), &body, &q->arena, e) ||
+        incident_read(c->record.doc, &q->arena, &i, e))
+        return e->code;
+    if (body.for_ms && body.until_ms)
+        return error_field(e, "for", "cannot be given together with until; give one of the two");
+    if (body.until_ms && body.until_ms <= q->now_ms)
+        return error_field(e, "until", "is in the past");
+    i.muted_until_ms = body.until_ms ? body.until_ms : q->now_ms + (body.for_ms ? body.for_ms : MUTE_DEFAULT_MS);
+    return incidents_put(q, c, &i, e);
+}
+
+enum handled incidents_ack(struct request *q, struct reader *r)
+{
+    if (!request_check_no_query(q))
+        return HANDLED_DONE;
+    return record_edit_begin(q, r, (struct record_edit){ .kind = RECORD_INCIDENT, .make = incidents_make_acked });
+}
+
+enum handled incidents_mute(struct request *q, struct reader *r)
+{
+    if (!request_check_no_query(q))
+        return HANDLED_DONE;
+    return record_edit_begin(q, r, (struct record_edit){ .kind = RECORD_INCIDENT, .make = incidents_make_muted });
+}

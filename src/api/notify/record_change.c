@@ -1,0 +1,87 @@
+#include "api/notify/record_change.h"
+
+#include "api/server/internal.h"
+
+enum { TRIES_MAX = 8 };
+
+static route_handler record_edit_attempt;
+
+enum err record_get(struct request *q, struct reader *r, enum record_kind kind, struct uuid id, struct record *ret,
+                    struct error *e)
+{
+    struct record_filter f = { .kind = kind, .tenant = q->who.tenant, .id = id, .limit = 1 };
+    struct record_page page = { 0 };
+    if (reader_records(r, &f, &q->arena, &page, e))
+        return e->code;
+    if (!page.n)
+        return error_set(e, ERR_NOT_FOUND, "there is no such %s",
+                         kind == RECORD_INCIDENT ? "incident" : "notification");
+    *ret = page.v[0];
+    return ERR_OK;
+}
+
+static enum err record_set_doc(struct request *q, struct record *r, const struct buf *doc, struct error *e)
+{
+    return !doc->full && arena_str(&q->arena, buf_str(doc), &r->doc) ? ERR_OK : error_no_room(e);
+}
+
+enum err record_set_incident(struct request *q, struct record *r, const struct incident *i, struct error *e)
+{
+    cleanup_with(buf_release) struct buf doc;
+    struct jw w;
+    buf_init(&doc, RECORD_DOC_MAX);
+    jw_init(&w, &doc);
+    incident_write(&w, i);
+    return record_set_doc(q, r, &doc, e);
+}
+
+enum err record_set_message(struct request *q, struct record *r, const struct notification *m, struct error *e)
+{
+    cleanup_with(buf_release) struct buf doc;
+    struct jw w;
+    buf_init(&doc, RECORD_DOC_MAX);
+    jw_init(&w, &doc);
+    notification_write(&w, m);
+    return record_set_doc(q, r, &doc, e);
+}
+
+static void record_edit_on_written(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct record_edit *edit = q->context;
+    if (request_replayed(q, op))
+        return;
+    if (op->rc == ERR_CONFLICT && ++edit->tries < TRIES_MAX) {
+        request_later(q, record_edit_attempt);
+        return;
+    }
+    if (op->rc)
+        request_fail(q, &op->error);
+    else if (q->server->setup.message_made)
+        q->server->setup.message_made(q->server->setup.context);
+    request_answer(q);
+}
+
+static enum handled record_edit_attempt(struct request *q, struct reader *r)
+{
+    struct record_edit *edit = q->context;
+    struct error e = { 0 };
+    q->now_ms = clock_wall_ms(q->server->setup.clock);
+    edit->change = (struct record_change){ 0 };
+    if (record_get(q, r, edit->kind, q->id, &edit->change.record, &e))
+        return request_fail(q, &e);
+    edit->change.version = edit->change.record.version;
+    if (edit->make(q, r, &edit->change, &e))
+        return request_fail(q, &e);
+    q->write.fold =
+        (struct op_fold){ .op = { .kind = OP_FOLD }, .v = &edit->change, .n = 1, .idempotency = request_record(q) };
+    return request_submit(q, record_edit_on_written);
+}
+
+enum handled record_edit_begin(struct request *q, struct reader *r, struct record_edit edit)
+{
+    struct record_edit *kept = arena_new(&q->arena, struct record_edit);
+    *kept = edit;
+    q->context = kept;
+    return record_edit_attempt(q, r);
+}

@@ -1,0 +1,25 @@
+#pragma once
+/* api/notify/record_change.h - changes an incident or a message: reads its record, decides what it becomes, and writes
+ * it if it is still the one that was read; if not, all starts again. */
+#include "api/server/request.h"
+#include "core/notify/notification.h"
+
+struct record_edit {
+    enum record_kind kind;
+    const char *what; /* "incident", for sentences */
+    /* Decides what the record becomes, and writes the answer: sets key, next_ms and doc of *change, which holds the
+     * record as it is. */
+    enum err (*make)(struct request *q, struct reader *r, struct record_change *change, struct error *e);
+    int tries;
+    struct record_change change;
+};
+
+/* Reads the record with the id of the path. ERR_NOT_FOUND. */
+enum err record_get(struct request *q, struct reader *r, enum record_kind kind, struct uuid id, struct record *ret,
+                    struct error *e) must_use;
+enum handled record_edit_begin(struct request *q, struct reader *r, struct record_edit edit);
+
+/* Documents of records, in the arena of the request. */
+enum err record_set_incident(struct request *q, struct record *r, const struct incident *i, struct error *e) must_use;
+enum err record_set_message(struct request *q, struct record *r, const struct notification *m,
+                            struct error *e) must_use;

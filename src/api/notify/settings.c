@@ -1,0 +1,227 @@
+/* Notification settings: entries of the catalog, so that every node knows them when a change is answered. */
+#include <stdio.h>
+
+#include "api/notify/setting_secrets.h"
+#include "api/resource/change.h"
+#include "api/server/internal.h"
+#include "base/json/json.h"
+
+#define WHAT "notification setting"
+
+static void settings_write(struct jw *w, struct str id, const struct setting *s, const struct catalog_entry *entry)
+{
+    jw_object(w);
+    jw_kv_str(w, "id", id);
+    setting_write(w, s, true);
+    catalog_entry_members(w, entry);
+    jw_object_end(w);
+}
+
+static enum err settings_read(struct request *q, const struct catalog_entry *entry, struct setting *ret,
+                              struct error *e)
+{
+    return setting_read(entry->doc, &q->arena, ret, NULL)
+               ? error_set(e, ERR_CORRUPT, WHAT " '" STR_FMT "' cannot be read", STR_ARG(entry->name))
+               : ERR_OK;
+}
+
+/* ---- reading ---- */
+
+enum handled settings_list(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct name_page page;
+    struct catalog_page found = { 0 };
+    if (!name_page_read(q, &page))
+        return HANDLED_DONE;
+    struct catalog_filter f = {
+        .kind = CATALOG_NOTIFICATION, .tenant = q->who.tenant, .after = page.after, .limit = (size_t)page.limit
+    };
+    if (reader_catalog_list(r, &f, &q->arena, &found, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, "notification_settings");
+    jw_array(&w);
+    for (size_t i = 0; i < found.entries.n; i++) {
+        struct setting s;
+        if (settings_read(q, &found.entries.v[i], &s, &e))
+            return request_fail(q, &e);
+        settings_write(&w, found.entries.v[i].name, &s, &found.entries.v[i]);
+    }
+    jw_array_end(&w);
+    struct pagination p = { .limit = page.limit, .total = -1, .more = found.more };
+    if (p.more)
+        p.next_name = found.entries.v[found.entries.n - 1].name;
+    pagination_write(q, &w, &p);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+static struct str settings_name(struct request *q, struct uuid id)
+{
+    char *text = arena_array(&q->arena, char, UUID_TEXT + 1);
+    if (!text)
+        return (struct str){ 0 };
+    uuid_format(id, text);
+    return str_from(text);
+}
+
+enum handled settings_get(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct catalog_entry entry;
+    struct setting s;
+    if (!request_check_no_query(q))
+        return HANDLED_DONE;
+    enum err rc =
+        reader_catalog_get(r, q->who.tenant, CATALOG_NOTIFICATION, settings_name(q, q->id), &q->arena, &entry, &e);
+    if (rc == ERR_NOT_FOUND)
+        return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such " WHAT);
+    if (rc || settings_read(q, &entry, &s, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    settings_write(&w, entry.name, &s, &entry);
+    respond_etag(&q->response, entry.version);
+    return HANDLED_DONE;
+}
+
+/* ---- changes ---- */
+
+static enum err settings_check_room(struct request *q, struct reader *r, struct error *e)
+{
+    struct catalog_entries all;
+    if (catalog_read_all(q, r, CATALOG_NOTIFICATION, q->who.tenant, &all, e))
+        return e->code;
+    return all.n < SETTINGS_MAX
+               ? ERR_OK
+               : error_set(e, ERR_CONFLICT, "the tenant has %d notification settings already", SETTINGS_MAX);
+}
+
+static bool settings_domain_is_allowed(struct str allowed, struct str address)
+{
+    struct str domain = str_sub(address, str_find(address, '@', 0) + 1, address.n), word;
+    while (str_cut(&allowed, ',', &word)) {
+        word = str_trim(word);
+        if (str_eq(word, S("*")) || str_eq_nocase(word, domain))
+            return true;
+    }
+    return false;
+}
+
+static enum err settings_check_mail(struct request *q, int kind, const struct channel *c, struct error *e)
+{
+    const struct api_setup *setup = &q->server->setup;
+    const struct str *to = c->to.v;
+    if (kind != CHANNEL_EMAIL)
+        return ERR_OK;
+    if (!setup->sends_mail)
+        return error_field(e, "delivery_type", "EMAIL needs a mail server: the operator has not set smtp.url");
+    for (size_t i = 0; i < c->to.n; i++)
+        if (!settings_domain_is_allowed(setup->mail_domains, to[i]))
+            return error_field(e, "delivery_config.to", "'" STR_FMT "' is outside notify.email_domains",
+                               STR_ARG(to[i]));
+    return ERR_OK;
+}
+
+/* A change of delivery_type takes no members of the channel before. */
+static enum err settings_read_body(struct request *q, struct setting *into, struct error *e)
+{
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    if (request_read_object(q, &doc, e))
+        return e->code;
+    struct str type = json_text_at(doc.root, "delivery_type");
+    if (into->kind >= 0 && type.p && !str_eq(type, str_from(channel_names[into->kind])))
+        into->channel = (struct channel){ 0 };
+    if (json_at(doc.root, "delivery_config.old_secret") || json_at(doc.root, "delivery_config.old_secret_until"))
+        return error_field(e, "delivery_config", "has an unknown field: the old secret is the server's own");
+    return setting_read_object(doc.root, &q->arena, into, e);
+}
+
+static enum err settings_check(struct request *q, const struct setting *s, struct error *e)
+{
+    if (setting_check(s, e) || settings_check_mail(q, s->kind, &s->channel, e))
+        return e->code;
+    for (size_t i = 0; i < s->step_count; i++)
+        if (settings_check_mail(q, s->steps[i].kind, &s->steps[i].channel, e))
+            return e->code;
+    return ERR_OK;
+}
+
+static enum err settings_make(struct request *q, struct reader *r, struct change *c, struct error *e)
+{
+    struct setting was, next = setting_default();
+    struct uuid id;
+    bool is_new = !c->exists;
+    if (is_new && q->method != HTTP_POST)
+        return change_not_found(c, e);
+    if ((is_new && settings_check_room(q, r, e)) || (!is_new && settings_read(q, &c->current, &was, e)))
+        return e->code;
+    next = is_new ? next : was;
+    if (settings_read_body(q, &next, e) || setting_secrets_keep(is_new ? NULL : &was, &next, e) ||
+        settings_check(q, &next, e) || !uuid_parse(c->name, &id) ||
+        setting_secrets_seal(q, id, is_new ? NULL : &was, &next, e))
+        return e->code;
+    struct jw w;
+    jw_init(&w, c->doc);
+    jw_object(&w);
+    setting_write(&w, &next, false);
+    jw_object_end(&w);
+    if (change_set_doc(q, c, e))
+        return e->code;
+    w = respond_json(&q->response, is_new ? 201 : 200);
+    settings_write(&w, c->name, &next, &c->v[0].entry);
+    respond_etag(&q->response, c->v[0].entry.version);
+    if (is_new)
+        snprintf(q->response.location, sizeof q->response.location, "/v1/notification-settings/" STR_FMT,
+                 STR_ARG(c->name));
+    return ERR_OK;
+}
+
+static enum err settings_make_removed(struct request *q, struct reader *r, struct change *c, struct error *e)
+{
+    (void)r;
+    if (!c->exists)
+        return change_not_found(c, e);
+    c->v[0].remove = true;
+    respond_nothing(&q->response);
+    return ERR_OK;
+}
+
+/* A node of an older version would leave no hits. */
+static bool settings_are_known(struct request *q)
+{
+    const struct api_setup *setup = &q->server->setup;
+    if (!setup->notifications_are_known || setup->notifications_are_known(setup->context))
+        return true;
+    request_refuse(q, PROBLEM_CONFLICT,
+                   "a node of an older version is running, which does not know notifications; upgrade it first");
+    return false;
+}
+
+static enum handled settings_change(struct request *q, struct reader *r, struct uuid id,
+                                    enum err (*make)(struct request *, struct reader *, struct change *,
+                                                     struct error *))
+{
+    if (!request_check_no_query(q) || !settings_are_known(q))
+        return HANDLED_DONE;
+    struct change c = {
+        .kind = CATALOG_NOTIFICATION, .tenant = q->who.tenant, .name = settings_name(q, id), .what = WHAT, .make = make
+    };
+    return change_begin(q, r, c);
+}
+
+enum handled settings_create(struct request *q, struct reader *r)
+{
+    return settings_change(q, r, request_new_id(q), settings_make);
+}
+
+enum handled settings_patch(struct request *q, struct reader *r)
+{
+    return settings_change(q, r, q->id, settings_make);
+}
+
+enum handled settings_delete(struct request *q, struct reader *r)
+{
+    return settings_change(q, r, q->id, settings_make_removed);
+}

@@ -1,0 +1,102 @@
+#pragma once
+/* core/notify/incident.h - an incident: hits of one setting, kind and cause, and what was told of it.
+ *
+ * Pure. A document of the store holds an incident; the notifier reads it, adds hits, asks incident_plan what to do at a
+ * time, and writes it back.
+ *
+ *  1. An incident opens with its first hit. It is told `group_wait` later, then counts silently.
+ *  2. While it is open and nobody has acknowledged it, it is told again every `repeat_every`, and to each step of the
+ *     setting, `after` the first message.
+ *  3. It ends when its recurring tasks have recovered. Without recurring tasks, or with mode EVERY, it ends
+ *     `group_window` after its last hit. Hits of SUCCESS and RETRY count as EVERY.
+ *  4. Only an end by recovery is told, if the setting wants it, and only if the incident was told before.
+ *  5. A muted incident or setting is told when the mute ends, if it is still open then.
+ *  6. With `after`, it is told when so many occurrences of a recurring task have failed in a row, or, without recurring
+ *     tasks, when it has so many hits. */
+#include "core/notify/setting.h"
+
+/* Kinds of incidents: those of hits, and one for tasks that become dead letters. */
+#define INCIDENT_KIND_MAP(X) X(SUCCESS) X(FAILURE) X(RETRY) X(MISSED) X(DEAD_LETTER)
+enum incident_kind {
+#define X(name) INCIDENT_##name,
+    INCIDENT_KIND_MAP(X)
+#undef X
+};
+enum { INCIDENT_KINDS = INCIDENT_DEAD_LETTER + 1 };
+extern const char *const incident_kind_names[INCIDENT_KINDS + 1];
+
+enum {
+    INCIDENT_TASKS_MAX = 10,       /* shown with what happened */
+    INCIDENT_RECURRING_MAX = 1000, /* whose recovery is awaited */
+    INCIDENT_ERROR_MAX = 500,
+    INCIDENTS_OPEN_MAX = 100, /* of a setting; more causes are one incident, "other" */
+    INCIDENT_KEY_TEXT = 64,
+    RECOVERY_EVERY_MS = 5000, /* it is looked for, after a tenth of the time since the last hit, within these two */
+    RECOVERY_LATEST_MS = 60000,
+};
+
+struct incident_task {
+    struct uuid id;
+    struct str name, queue, error;
+    int64_t scheduled_ms, attempt, http_status;
+};
+
+struct incident {
+    struct uuid id, setting;
+    int kind; /* enum incident_kind */
+    struct str cause;
+    int64_t count, first_ms, last_ms;
+    int64_t fails;         /* the longest series of failures of one recurring task; with `after` */
+    int64_t told, told_ms; /* messages to the setting's own channel; when the last one was made */
+    int64_t first_told_ms; /* when the first one was made */
+    int64_t steps_told;    /* steps of the setting that were told */
+    int64_t closed_ms;     /* 0: open */
+    bool recovered;        /* it was closed by that */
+    int64_t acked_ms;      /* 0: not acknowledged */
+    struct str acked_by;
+    int64_t muted_until_ms;
+    struct incident_task *tasks; /* the first ones */
+    size_t task_count;
+    struct uuid *recurring; /* not recovered yet */
+    size_t recurring_count;
+    int64_t recurring_more; /* that had no room */
+};
+
+void incident_key(struct uuid setting, enum incident_kind kind, struct str cause, char out[INCIDENT_KEY_TEXT]);
+
+enum err incident_read(struct str doc, struct arena *a, struct incident *ret, struct error *e) must_use;
+void incident_write(struct jw *w, const struct incident *i); /* one object */
+
+/* Whether a setting wants an incident of this kind for a hit; of FAILED tasks, is_dead_letter. False: none. */
+bool incident_kind_of(const struct setting *s, enum hit_kind hit, bool is_dead_letter, enum incident_kind *ret);
+bool incident_is_every(const struct incident *i, const struct setting *s);
+
+/* Adds a task to the incident; false if the arena is full. parent: of an OCCURRENCE. */
+bool incident_add_task(struct incident *i, const struct incident_task *t, struct uuid parent, struct arena *a) must_use;
+
+enum notification_type {
+    MESSAGE_NONE,
+    MESSAGE_OPENED,
+    MESSAGE_REPEATED,
+    MESSAGE_ESCALATED,
+    MESSAGE_CLOSED,
+    MESSAGE_TEST,
+    MESSAGE_SUPPRESSED
+};
+enum { MESSAGE_TYPES = MESSAGE_SUPPRESSED + 1 };
+extern const char *const notification_type_names[MESSAGE_TYPES + 1]; /* "incident.opened" */
+
+/* What to do now. The caller makes the message, then asks again until there is nothing to do. */
+struct incident_plan {
+    enum notification_type tell; /* MESSAGE_NONE: nothing */
+    int64_t step;                /* of ESCALATED, from 1 on; else 0 */
+    bool close;                  /* it ends now, without a message */
+    int64_t next_ms;             /* when to ask again; 0: never */
+};
+/* recovered: its recurring tasks have all succeeded, or are gone. */
+struct incident_plan incident_plan(const struct incident *i, const struct setting *s, bool recovered, int64_t now_ms);
+/* The plan was carried out. */
+void incident_carry_out(struct incident *i, const struct incident_plan *p, int64_t now_ms);
+
+/* The id of the message of a plan that is made at now_ms. */
+struct uuid notification_id(const struct incident *i, const struct incident_plan *p, int64_t now_ms);

@@ -1,0 +1,362 @@
+#include "core/notify/notification.h"
+
+#include <stdio.h>
+
+#include "base/json/json.h"
+#include "base/rfc3339.h"
+
+const char *const notification_state_names[MESSAGE_STATES + 1] = {
+#define X(name) [MESSAGE_##name] = #name,
+    MESSAGE_STATE_MAP(X)
+#undef X
+};
+
+/* ---- the document ---- */
+
+struct notification_json {
+    struct notification m;
+    struct str id, incident, setting;
+};
+
+/* clang-format off */
+#define AT(member) .offset = offsetof(struct notification_json, member)
+static const struct json_field notification_fields[] = {
+    { .name = "id", .kind = JSON_KIND_STR, AT(id), .required = true },
+    { .name = "incident", .kind = JSON_KIND_STR, AT(incident), .nullable = true },
+    { .name = "setting", .kind = JSON_KIND_STR, AT(setting), .required = true },
+    { .name = "type", .kind = JSON_KIND_ENUM, AT(m.type), .names = notification_type_names, .required = true },
+    { .name = "channel", .kind = JSON_KIND_ENUM, AT(m.channel), .names = channel_names, .required = true },
+    { .name = "state", .kind = JSON_KIND_ENUM, AT(m.state), .names = notification_state_names, .required = true },
+    { .name = "step", .kind = JSON_KIND_I64, AT(m.step) },
+    { .name = "created_ms", .kind = JSON_KIND_I64, AT(m.created_ms) },
+    { .name = "sent_ms", .kind = JSON_KIND_I64, AT(m.sent_ms) },
+    { .name = "attempts", .kind = JSON_KIND_I64, AT(m.attempts) },
+    { .name = "http_status", .kind = JSON_KIND_I64, AT(m.http_status) },
+    { .name = "count", .kind = JSON_KIND_I64, AT(m.count) },
+    { .name = "error", .kind = JSON_KIND_STR, AT(m.error) },
+};
+#undef AT
+/* clang-format on */
+
+enum err notification_read(struct str doc, struct arena *a, struct notification *ret, struct error *e)
+{
+    cleanup_with(json_doc_release) struct json_doc json = { 0 };
+    struct notification_json d = { 0 };
+    bool fits = !json_parse(doc, &json, e) &&
+                !json_read(json.root, notification_fields, array_count(notification_fields), &d, a, e) &&
+                uuid_parse(d.id, &d.m.id) && uuid_parse(d.setting, &d.m.setting) &&
+                (!d.incident.n || uuid_parse(d.incident, &d.m.incident));
+    if (!fits)
+        return error_set(e, ERR_CORRUPT, "the document of a message cannot be read");
+    *ret = d.m;
+    return ERR_OK;
+}
+
+void notification_write(struct jw *w, const struct notification *m)
+{
+    jw_object(w);
+    jw_kv_uuid(w, "id", m->id);
+    jw_kv_uuid(w, "incident", m->incident);
+    jw_kv_uuid(w, "setting", m->setting);
+    jw_kv_cstr(w, "type", notification_type_names[m->type]);
+    jw_kv_cstr(w, "channel", channel_names[m->channel]);
+    jw_kv_cstr(w, "state", notification_state_names[m->state]);
+    jw_kv_i64(w, "step", m->step);
+    jw_kv_i64(w, "created_ms", m->created_ms);
+    jw_kv_i64(w, "sent_ms", m->sent_ms);
+    jw_kv_i64(w, "attempts", m->attempts);
+    jw_kv_i64(w, "http_status", m->http_status);
+    jw_kv_i64(w, "count", m->count);
+    jw_kv_str(w, "error", str_utf8_cut(m->error, MESSAGE_ERROR_MAX));
+    jw_object_end(w);
+}
+
+int64_t notification_retry_at(const struct notification *m, int64_t asked_ms, int64_t now_ms)
+{
+    int64_t delay_ms = MESSAGE_RETRY_MS;
+    if (m->attempts >= MESSAGE_ATTEMPTS_MAX || m->type == MESSAGE_TEST)
+        return 0;
+    for (int64_t i = 1; i < m->attempts && delay_ms < MESSAGE_RETRY_MAX_MS; i++)
+        delay_ms *= 4;
+    delay_ms = max_of(min_of(delay_ms, (int64_t)MESSAGE_RETRY_MAX_MS), asked_ms);
+    return now_ms + delay_ms < m->created_ms + MESSAGE_EXPIRES_MS ? now_ms + delay_ms : 0;
+}
+
+/* ---- texts ---- */
+
+static const char *notification_verb(const struct incident *i)
+{
+    static const char *const verbs[INCIDENT_KINDS] = {
+        [INCIDENT_SUCCESS] = "succeeded",
+        [INCIDENT_FAILURE] = "failed",
+        [INCIDENT_RETRY] = "will be retried",
+        [INCIDENT_MISSED] = "missed",
+        [INCIDENT_DEAD_LETTER] = "became a dead letter",
+    };
+    return verbs[i->kind];
+}
+
+static void notification_subject(const struct incident *i, struct buf *out)
+{
+    struct str name = i->task_count ? i->tasks[0].name : S("");
+    if (name.n)
+        buf_printf(out, "'" STR_FMT "'", STR_ARG(str_utf8_cut(name, 100)));
+    else
+        buf_text(out, i->count == 1 ? "a task" : "tasks");
+    if (i->count > 1)
+        buf_printf(out, " (%lld times)", (long long)i->count);
+}
+
+void notification_title(const struct notification_facts *f, struct buf *out)
+{
+    const struct incident *i = f->incident;
+    if (f->message->type == MESSAGE_TEST) {
+        buf_text(out, "Belfry: test message");
+        return;
+    }
+    if (f->message->type == MESSAGE_SUPPRESSED || !i) {
+        buf_printf(out, "Belfry: %lld messages suppressed", (long long)f->message->count);
+        return;
+    }
+    buf_text(out, "Belfry: ");
+    notification_subject(i, out);
+    if (f->message->type == MESSAGE_CLOSED)
+        buf_text(out, " recovered");
+    else
+        buf_printf(out, " %s%s", f->message->type == MESSAGE_OPENED ? "" : "still: ", notification_verb(i));
+}
+
+static void notification_add_time(struct buf *out, const char *what, int64_t ms)
+{
+    char text[RFC3339_TEXT + 1];
+    rfc3339_format(ms, text);
+    buf_printf(out, "%s: %s\n", what, text);
+}
+
+static void notification_add_task(struct buf *out, const struct incident_task *t)
+{
+    char id[UUID_TEXT + 1];
+    uuid_format(t->id, id);
+    buf_printf(out, "- %s", id);
+    if (t->name.n)
+        buf_printf(out, " " STR_FMT, STR_ARG(t->name));
+    if (t->error.n)
+        buf_printf(out, ": " STR_FMT, STR_ARG(t->error));
+    buf_char(out, '\n');
+}
+
+void notification_text(const struct notification_facts *f, struct buf *out)
+{
+    const struct incident *i = f->incident;
+    char id[UUID_TEXT + 1];
+    buf_printf(out, "Tenant: " STR_FMT "\nSetting: " STR_FMT "\n", STR_ARG(f->tenant), STR_ARG(f->setting->name));
+    if (!i) {
+        buf_text(out, f->message->type == MESSAGE_TEST ? "This is a test. Nothing happened.\n"
+                                                       : "The limit max_per_hour of the setting was reached.\n");
+        return;
+    }
+    uuid_format(i->id, id);
+    buf_printf(out, "Incident: %s\nKind: %s\nCause: " STR_FMT "\nCount: %lld\n", id, incident_kind_names[i->kind],
+               STR_ARG(i->cause), (long long)i->count);
+    notification_add_time(out, "First", i->first_ms);
+    notification_add_time(out, "Last", i->last_ms);
+    for (size_t k = 0; k < i->task_count; k++)
+        notification_add_task(out, &i->tasks[k]);
+}
+
+/* ---- JSON ---- */
+
+static void notification_write_task(struct jw *w, const struct incident_task *t)
+{
+    jw_object(w);
+    jw_kv_uuid(w, "id", t->id);
+    jw_kv_str_or_null(w, "name", t->name);
+    jw_kv_str_or_null(w, "queue", t->queue);
+    jw_kv_time_or_null(w, "scheduled_for", t->scheduled_ms);
+    jw_kv_i64(w, "attempt", t->attempt);
+    jw_kv_i64_or_null(w, "http_status", t->http_status);
+    jw_kv_str_or_null(w, "error", t->error);
+    jw_object_end(w);
+}
+
+static void notification_write_incident(struct jw *w, const struct incident *i)
+{
+    jw_kv_uuid(w, "incident", i->id);
+    jw_kv_cstr(w, "kind", incident_kind_names[i->kind]);
+    jw_kv_cstr(w, "state", i->closed_ms ? "CLOSED" : "OPEN");
+    jw_kv_str(w, "cause", i->cause);
+    jw_kv_i64(w, "count", i->count);
+    jw_kv_time(w, "first_at", i->first_ms);
+    jw_kv_time(w, "last_at", i->last_ms);
+    jw_key(w, "tasks");
+    jw_array(w);
+    for (size_t k = 0; k < i->task_count; k++)
+        notification_write_task(w, &i->tasks[k]);
+    jw_array_end(w);
+}
+
+void notification_webhook(const struct notification_facts *f, struct buf *out)
+{
+    struct jw w;
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_kv_cstr(&w, "type", notification_type_names[f->message->type]);
+    jw_kv_time(&w, "timestamp", f->message->created_ms);
+    jw_key(&w, "data");
+    jw_object(&w);
+    jw_kv_str(&w, "tenant", f->tenant);
+    jw_kv_uuid(&w, "setting", f->message->setting);
+    jw_kv_str(&w, "setting_name", f->setting->name);
+    if (f->message->step)
+        jw_kv_i64(&w, "step", f->message->step);
+    if (f->message->type == MESSAGE_SUPPRESSED)
+        jw_kv_i64(&w, "count", f->message->count);
+    if (f->incident)
+        notification_write_incident(&w, f->incident);
+    jw_object_end(&w);
+    jw_object_end(&w);
+}
+
+enum { SLACK_TEXT_MAX = 2900, TEXT_MAX = 64 << 10 };
+
+/* Slack reads these three characters as markup. */
+static void notification_slack_escape(struct str text, struct buf *out)
+{
+    for (size_t i = 0; i < text.n; i++)
+        switch (text.p[i]) {
+        case '&': buf_text(out, "&amp;"); break;
+        case '<': buf_text(out, "&lt;"); break;
+        case '>': buf_text(out, "&gt;"); break;
+        default: buf_char(out, text.p[i]);
+        }
+}
+
+static void notification_slack_block(struct jw *w, const char *type, struct str text)
+{
+    jw_object(w);
+    jw_kv_cstr(w, "type", "section");
+    jw_key(w, "text");
+    jw_object(w);
+    jw_kv_cstr(w, "type", type);
+    jw_kv_str(w, "text", str_utf8_cut(text, SLACK_TEXT_MAX));
+    jw_object_end(w);
+    jw_object_end(w);
+}
+
+void notification_slack(const struct notification_facts *f, struct buf *out)
+{
+    cleanup_with(buf_release) struct buf title, text, safe_title, safe;
+    struct jw w;
+    buf_init(&title, TEXT_MAX);
+    buf_init(&text, TEXT_MAX);
+    buf_init(&safe_title, TEXT_MAX);
+    buf_init(&safe, TEXT_MAX);
+    notification_title(f, &title);
+    notification_text(f, &text);
+    notification_slack_escape(buf_str(&title), &safe_title);
+    notification_slack_escape(buf_str(&text), &safe);
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_kv_str(&w, "text", str_utf8_cut(buf_str(&safe_title), SLACK_TEXT_MAX));
+    jw_key(&w, "blocks");
+    jw_array(&w);
+    notification_slack_block(&w, "mrkdwn", buf_str(&safe_title));
+    notification_slack_block(&w, "mrkdwn", buf_str(&safe));
+    jw_array_end(&w);
+    jw_object_end(&w);
+}
+
+void notification_push(const struct notification_facts *f, const struct channel *c, struct buf *out)
+{
+    cleanup_with(buf_release) struct buf title, text;
+    struct jw w;
+    bool is_bad = f->message->type != MESSAGE_CLOSED && f->incident && f->incident->kind != INCIDENT_SUCCESS;
+    buf_init(&title, TEXT_MAX);
+    buf_init(&text, TEXT_MAX);
+    notification_title(f, &title);
+    notification_text(f, &text);
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_kv_str(&w, "topic", c->topic);
+    jw_kv_str(&w, "title", buf_str(&title));
+    jw_kv_str(&w, "message", str_utf8_cut(buf_str(&text), SLACK_TEXT_MAX));
+    jw_kv_i64(&w, "priority", c->priority ? c->priority : is_bad ? 4 : 3);
+    jw_key(&w, "tags");
+    jw_array(&w);
+    jw_str(&w, is_bad ? S("warning") : S("white_check_mark"));
+    jw_array_end(&w);
+    jw_object_end(&w);
+}
+
+/* ---- mail ---- */
+
+/* RFC 4648, with padding, in lines of 76 characters. */
+static void notification_base64(struct str bytes, size_t line, struct buf *out)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < bytes.n; i += 3) {
+        size_t n = min_of(bytes.n - i, (size_t)3);
+        unsigned v = 0;
+        for (size_t k = 0; k < 3; k++)
+            v = v << 8 | (k < n ? (unsigned char)bytes.p[i + k] : 0);
+        for (size_t k = 0; k < 4; k++)
+            buf_char(out, k <= n ? letters[v >> (18 - 6 * k) & 63] : '=');
+        if (line && (i / 3 + 1) % (line / 4) == 0)
+            buf_text(out, "\r\n");
+    }
+}
+
+static void notification_mail_subject(struct str title, struct buf *out)
+{
+    enum { WORD = 42 }; /* an encoded word has at most 75 characters */
+    buf_text(out, "Subject:");
+    for (struct str rest = title; rest.n;) {
+        struct str word = str_utf8_cut(rest, WORD);
+        if (!word.n)
+            break;
+        buf_text(out, word.p == title.p ? " =?utf-8?B?" : "\r\n =?utf-8?B?");
+        notification_base64(word, 0, out);
+        buf_text(out, "?=");
+        rest = str_sub(rest, word.n, rest.n);
+    }
+    buf_text(out, "\r\n");
+}
+
+static void notification_mail_date(int64_t ms, struct buf *out)
+{
+    static const char *const months[] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                          "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+    char at[RFC3339_TEXT + 1];
+    int64_t month = 1;
+    rfc3339_format(ms, at);
+    (void)str_to_i64((struct str){ at + 5, 2 }, 1, 12, &month);
+    buf_printf(out, "Date: %.2s %s %.4s %.8s +0000\r\n", at + 8, months[month - 1], at, at + 11);
+}
+
+void notification_mail(const struct notification_facts *f, const struct channel *c, struct str from, struct buf *out)
+{
+    cleanup_with(buf_release) struct buf title, text;
+    const struct str *to = c->to.v;
+    char id[UUID_TEXT + 1], incident[UUID_TEXT + 1];
+    size_t at = str_find(from, '@', 0);
+    struct str domain = at < from.n ? str_sub(from, at + 1, from.n) : S("belfry");
+    buf_init(&title, TEXT_MAX);
+    buf_init(&text, TEXT_MAX);
+    notification_title(f, &title);
+    notification_text(f, &text);
+    uuid_format(f->message->id, id);
+    uuid_format(f->message->incident, incident);
+    buf_printf(out, "From: " STR_FMT "\r\nTo: ", STR_ARG(from));
+    for (size_t i = 0; i < c->to.n; i++)
+        buf_printf(out, "%s" STR_FMT, i ? ",\r\n " : "", STR_ARG(to[i]));
+    buf_text(out, "\r\n");
+    notification_mail_subject(buf_str(&title), out);
+    notification_mail_date(f->message->created_ms, out);
+    buf_printf(out, "Message-ID: <%s@" STR_FMT ">\r\n", id, STR_ARG(domain));
+    if (f->incident)
+        buf_printf(out, "In-Reply-To: <%s@" STR_FMT ">\r\n", incident, STR_ARG(domain));
+    buf_text(out, "Auto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                  "Content-Transfer-Encoding: base64\r\n\r\n");
+    notification_base64(buf_str(&text), 76, out);
+    buf_text(out, "\r\n");
+}

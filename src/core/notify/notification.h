@@ -1,0 +1,60 @@
+#pragma once
+/* core/notify/notification.h - one message about an incident: its state, and its text for each channel.
+ *
+ * A message has the same id however often it is sent. It is made in the transaction that changes its incident. The node
+ * that sends it takes it for a while. If that node does not report in time, the message is sent again. */
+#include "core/notify/incident.h"
+
+#define MESSAGE_STATE_MAP(X) X(WAITING) X(SENDING) X(SENT) X(FAILED) X(DROPPED)
+enum notification_state {
+#define X(name) MESSAGE_##name,
+    MESSAGE_STATE_MAP(X)
+#undef X
+};
+enum { MESSAGE_STATES = MESSAGE_DROPPED + 1 };
+extern const char *const notification_state_names[MESSAGE_STATES + 1];
+
+enum {
+    MESSAGE_ATTEMPTS_MAX = 8,
+    MESSAGE_RETRY_MS = 5000, /* the first delay; each is four times the one before, up to the next */
+    MESSAGE_RETRY_MAX_MS = 3600000,
+    MESSAGE_EXPIRES_MS = 86400000,
+    MESSAGE_TIMEOUT_MS = 10000, /* of one attempt */
+    MESSAGE_TAKEN_MS = 20000,   /* a node that sends a message has it for so long */
+    MESSAGE_ERROR_MAX = 1024,
+};
+
+struct notification {
+    struct uuid id, incident, setting;
+    int type, channel, state; /* enum notification_type, channel_kind, notification_state */
+    int64_t step;             /* from 1 on; 0: the setting's own channel */
+    int64_t created_ms, sent_ms, attempts, http_status;
+    int64_t count; /* SUPPRESSED: how many messages were not made */
+    struct str error;
+};
+
+enum err notification_read(struct str doc, struct arena *a, struct notification *ret, struct error *e) must_use;
+void notification_write(struct jw *w, const struct notification *m); /* one object */
+
+/* When the next attempt comes after one that failed; 0: there is none. asked_ms: Retry-After; -1: none. */
+int64_t notification_retry_at(const struct notification *m, int64_t asked_ms, int64_t now_ms);
+
+/* What a text is made of. incident NULL: a message without one (TEST, SUPPRESSED). */
+struct notification_facts {
+    const struct notification *message;
+    const struct incident *incident;
+    const struct setting *setting;
+    struct str tenant;
+    int64_t now_ms;
+};
+
+/* One line, then a few more. */
+void notification_title(const struct notification_facts *f, struct buf *out);
+void notification_text(const struct notification_facts *f, struct buf *out);
+
+void notification_webhook(const struct notification_facts *f, struct buf *out); /* JSON, Standard Webhooks */
+void notification_slack(const struct notification_facts *f, struct buf *out);   /* JSON */
+void notification_push(const struct notification_facts *f, const struct channel *c,
+                       struct buf *out); /* JSON, for ntfy */
+/* RFC 5322: headers and body, lines end in CR LF. */
+void notification_mail(const struct notification_facts *f, const struct channel *c, struct str from, struct buf *out);

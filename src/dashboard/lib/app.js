@@ -1,0 +1,307 @@
+// The loop: route → page → data → view. A page is a module with load (data), view (a pure function of data and context) and actions.
+// Old data stays on the screen while new data comes; a failure says how old it is.
+import { render } from './dom.js';
+import { can, logout, Problem, request } from './api.js';
+import { go, link, parseRoute } from './router.js';
+import { startLive, throttled } from './live.js';
+import { keyHandler, KEY_HELP, keysAreOn, setKeys } from './keys.js';
+import { reverse } from './command.js';
+import { ask, show, toast } from '../view/dialog.js';
+import { keyDialog, shell } from '../view/shell.js';
+
+/**
+ * @typedef {import('./router.js').Route} Route
+ * @typedef {import('./command.js').Action} Action
+ * @typedef {{
+ *   route: Route, now: number, zone: string, ui: Record<string, any>, set: (change: Record<string, any>) => void, reload: () => void,
+ *   act: (action: Action, subject?: any) => Promise<any>, ask: typeof ask, toast: typeof toast, can: typeof can, loadedAt: number,
+ *   error: Error | null, live: string, settled: boolean
+ * }} Context
+ * @typedef {{
+ *   title: (route: Route, data: any) => string, load: (ctx: Context, before: any) => Promise<any>, view: (data: any, ctx: Context) => any,
+ *   says?: (data: any, ctx: Context) => string
+ * }} Page
+ */
+
+const ANNOUNCE_MS = 5000, COUNTS_MS = 10000;
+
+// name → [title, module, scope]. What one may not see is not in the menu.
+/** @type {Record<string, [string, string, string]>} */
+export const PAGES = {
+    overview: ['Overview', '../page/overview.js', 'status:read'],
+    tasks: ['Tasks', '../page/tasks.js', 'tasks:read'],
+    executions: ['Executions', '../page/executions.js', 'tasks:read'],
+    calendar: ['Calendar', '../page/calendar.js', 'tasks:read'],
+    workflows: ['Workflows', '../page/workflows.js', 'workflows:read'],
+    dlq: ['Dead letters', '../page/dlq.js', 'dlq:read'],
+    queues: ['Queues', '../page/queues.js', 'queues:read'],
+    nodes: ['Nodes', '../page/nodes.js', 'status:read'],
+    alerts: ['Alerts', '../page/alerts.js', 'status:read'],
+    admin: ['Admin', '../page/admin.js', 'admin'],
+};
+// A page of one thing: tasks/ID.
+/** @type {Record<string, string>} */
+const DETAILS = { tasks: '../page/task.js', workflows: '../page/run.js', 'tasks/edit': '../page/edit.js' };
+
+/** @param {Route} route */
+function moduleOf(route) {
+    const [name, id, verb] = route.parts;
+    if (name === 'tasks' && (id === 'new' || verb === 'edit')) return DETAILS['tasks/edit'];
+    return id && DETAILS[name] ? DETAILS[name] : PAGES[name]?.[1] ?? PAGES.overview[1];
+}
+
+/** @param {HTMLElement} root @param {() => void} onEnd */
+export function startApp(root, onEnd) {
+    /** @type {any} */
+    const frame = { counts: {}, menu: false, live: 'starting', retryAt: 0, paused: false,
+        zone: localStorage.getItem('belfry.zone') ?? 'local',
+        hasAlerts: false };
+    /** @type {{route: Route, page: Page | null, data: any, error: Error | null, ui: any, loadedAt: number, visit: number, settled: boolean}} */
+    let view = { route: parseRoute(location.hash), page: null, data: null, error: null, ui: {}, loadedAt: 0, visit: 0, settled: false };
+    let stopped = false, wanted = 0;
+
+    /** @returns {Context} */
+    const context = () => ({ route: view.route, now: Date.now(), zone: frame.zone, ui: view.ui, loadedAt: view.loadedAt, error: view.error,
+        settled: view.settled,
+        live: frame.live, can, ask, toast, set, act, reload: () => loading.now() });
+
+    function draw() {
+        if (stopped || wanted) return;
+        wanted = requestAnimationFrame(() => {
+            wanted = 0;
+            if (!stopped) drawNow();
+        });
+    }
+
+    function drawNow() {
+        const ctx = context();
+        const name = view.route.parts[0];
+        const title = view.page ? view.page.title(view.route, view.data) : PAGES[name]?.[0] ?? '';
+        document.title = `${title} · Belfry`;
+        if (view.page?.says && view.data !== null) announce(view.page.says(view.data, ctx));
+        render(root, shell(frame, ctx, view.page, view.data, controls));
+    }
+
+    let announced = '', announcedAt = 0;
+    // To screen readers, when it has changed, and at most every 5 s.
+    /** @param {string} text */
+    function announce(text) {
+        if (text === announced || Date.now() - announcedAt < ANNOUNCE_MS) return;
+        const first = !announcedAt;
+        announced = text;
+        announcedAt = Date.now();
+        const place = document.getElementById('live');
+        if (place && !first) place.textContent = text;
+    }
+
+    /** @param {Record<string, any>} change */
+    function set(change) {
+        Object.assign(view.ui, change);
+        draw();
+    }
+
+    async function load() {
+        const { page, visit } = view;
+        if (!page) return;
+        try {
+            const data = await page.load(context(), view.data);
+            if (visit !== view.visit) return;
+            Object.assign(view, { data, error: null, loadedAt: Date.now(), settled: true });
+            frame.moved = false;
+        } catch (error) {
+            if (visit !== view.visit || stopped) return;
+            if (error instanceof Problem && error.status === 401) return;
+            view.error = /** @type {Error} */ (error);
+            view.settled = true;
+        }
+        draw();
+    }
+    let loading = throttled(load);
+
+    async function loadFrame() {
+        const counts = await frameCounts(frame);
+        if (counts) frame.counts = counts;
+        draw();
+    }
+    const frameLoading = throttled(loadFrame, 5000);
+
+    async function onRoute() {
+        const route = parseRoute(location.hash);
+        const path = moduleOf(route);
+        const same = view.page && moduleOf(view.route) === path && view.route.parts.join('/') === route.parts.join('/');
+        const visit = view.visit + 1;
+        view = { route, page: same ? view.page : null, data: same ? view.data : null, error: null, ui: same ? view.ui : {},
+            loadedAt: same ? view.loadedAt : 0, visit, settled: false };
+        frame.menu = false;
+        if (!same) view.ui = {};
+        draw();
+        if (!view.page) {
+            const page = await import(path);
+            if (visit !== view.visit) return;
+            view.page = page.page;
+            window.scrollTo(0, 0);
+        }
+        loading.stop(); // what the last page still waits for does not hold this one
+        loading = throttled(load);
+        await loading.now();
+        if (!same && document.activeElement === document.body) /** @type {HTMLElement | null} */ (document.querySelector('#main h1'))?.focus();
+    }
+
+    // Does it, says so, and offers the reverse. What is dangerous is asked about first.
+    /** @param {Action} action @param {any} [subject] */
+    async function act(action, subject = view.data?.task) {
+        const perform = async () => {
+            const answer = await request(action.path, { method: action.method, body: action.body, etag: action.etag });
+            const back = subject ? reverse(action, subject) : null;
+            if (action.done) toast(action.done, back ? { undo: { label: back.label, run: () => act(back, subject) } } : {});
+            loading.now();
+            return answer;
+        };
+        if (action.label.endsWith('…')) {
+            const word = action.label.slice(0, -1);
+            ask({ title: `${word}${subject?.name ? ' ' + subject.name : ''}?`, danger: action.danger, confirm: word, keep: 'Keep it',
+                action: () => action,
+                body: CONSEQUENCES[word] ?? '', submit: perform });
+            return null;
+        }
+        try {
+            return await perform();
+        } catch (error) {
+            toast(/** @type {Error} */ (error).message, { bad: true });
+            return null;
+        }
+    }
+
+    const live = startLive({
+        onHint: (kind, data) => {
+            if (kind !== 'counts') {
+                loading.soon();
+                frameLoading.soon();
+            } else if (countsMoved(frame, data) && Date.now() - view.loadedAt > COUNTS_MS) {
+                loading.soon(); // an event may be lost; that something happened is told each second
+            }
+        },
+        onState: (state, retryAt) => { frame.live = state; frame.retryAt = retryAt; draw(); },
+    });
+
+    const controls = {
+        togglePause() { frame.paused = !frame.paused; live.pause(frame.paused); draw(); },
+        retry: () => live.retry(),
+        /** @param {string} zone */
+        setZone(zone) { frame.zone = zone; localStorage.setItem('belfry.zone', zone); draw(); },
+        toggleTheme() {
+            const dark = getComputedStyle(document.documentElement).colorScheme === 'dark'
+                || (!document.documentElement.dataset.theme && matchMedia('(prefers-color-scheme: dark)').matches);
+            document.documentElement.dataset.theme = dark ? 'light' : 'dark';
+            localStorage.setItem('belfry.theme', dark ? 'light' : 'dark');
+        },
+        toggleMenu() { frame.menu = !frame.menu; draw(); },
+        /** @param {string} text */
+        search(text) { go(searchLink(text)); },
+        help: () => show('Keys', keyDialog(KEY_HELP, keysAreOn(), on => { setKeys(on); })),
+        async logout() {
+            await logout().catch(() => {});
+            onEnd();
+        },
+    };
+
+    const onKey = keyHandler({
+        page: name => go(link([name])),
+        search: () => document.getElementById('search')?.focus(),
+        help: controls.help,
+        row: step => moveRow(step),
+        select: () => /** @type {HTMLInputElement | null} */ (document.querySelector('tr.focused input[type=checkbox]'))?.click(),
+        open: () => {
+            const a = /** @type {HTMLElement | null} */ (document.querySelector('tr.focused a'));
+            a?.click();
+            return !!a;
+        },
+        actions: () => {
+            const first = ['[data-actions]', '.actions',
+                '.head'].map(place => document.querySelector(`#main ${place} button`)).find(Boolean);
+            /** @type {HTMLElement | undefined} */ (first)?.focus();
+        },
+        pause: controls.togglePause,
+        escape: () => {
+            if (document.querySelector('dialog[open]')) return;
+            if (frame.menu) controls.toggleMenu();
+            else /** @type {HTMLElement | null} */ (document.activeElement)?.blur();
+        },
+    });
+
+    /** @param {number} step */
+    function moveRow(step) {
+        const rows = [...document.querySelectorAll('#main tr[data-row]')].map(r => /** @type {HTMLElement} */ (r).dataset.row);
+        if (!rows.length) return;
+        const at = rows.indexOf(view.ui.row);
+        const next = rows[Math.max(0, Math.min(rows.length - 1, at + step))];
+        set({ row: next });
+        requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector('tr.focused')?.scrollIntoView({ block: 'nearest' })));
+    }
+
+    const ticking = setInterval(() => { if (!document.hidden) draw(); }, 1000);
+    window.addEventListener('hashchange', onRoute);
+    document.addEventListener('keydown', onKey);
+    onRoute();
+    frameLoading.now();
+    return {
+        stop() {
+            stopped = true;
+            clearInterval(ticking);
+            cancelAnimationFrame(wanted);
+            live.stop();
+            loading.stop();
+            frameLoading.stop();
+            window.removeEventListener('hashchange', onRoute);
+            document.removeEventListener('keydown', onKey);
+        },
+    };
+}
+
+/** @type {Record<string, string>} */
+const CONSEQUENCES = {
+    Cancel: 'A running call is aborted. A cancelled task stays in lists and can be retried.',
+    Delete: 'It leaves all lists. What it did stays in the list of executions until retention removes it.',
+};
+
+// An id opens its task; anything else is the beginning of a name.
+/** @param {string} text */
+export function searchLink(text) {
+    const word = text.trim();
+    if (/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(word)) return link(['tasks', word]);
+    if (/^[0-9a-f]{6,8}(-[0-9a-f-]*)?$/i.test(word)) return link(['tasks'], { id: word });
+    return link(['tasks'], { name: word && !word.endsWith('*') ? word + '*' : word });
+}
+
+// Whether something happened since the page was loaded last, by the totals that come each second.
+/** @param {any} frame @param {any} counts */
+function countsMoved(frame, counts) {
+    const sum = counts ? counts.created + counts.started + counts.completed + counts.failed + counts.retried : 0;
+    if (frame.lastSum !== undefined && frame.lastSum !== sum) frame.moved = true;
+    frame.lastSum = sum;
+    return frame.moved;
+}
+
+// Numbers of the menu and the foot.
+/** @param {any} frame */
+async function frameCounts(frame) {
+    if (!can('status:read')) return null;
+    try {
+        const status = await request('/v1/scheduler/status');
+        // What this server does not have is not asked for again.
+        const absent = frame.absent ??= new Set();
+        /** @param {string} path */
+        const known = path => absent.has(path) ? null : request(path).catch(error => { if ([403,
+            404].includes(error.status)) absent.add(path); return null; });
+        const [breakers, alerts, incidents] = await Promise.all([can('queues:read') ? known('/v1/breakers?limit=100') : null,
+            known('/v1/alerts'), known('/v1/incidents?limit=100')]);
+        frame.hasAlerts = alerts !== null || incidents !== null;
+        const firing = (alerts?.alerts ?? []).filter((/** @type {any} */ a) => a.state === 'firing' && a.severity !== 'none');
+        frame.version = status.version;
+        frame.nodes = status.nodes?.length ?? 0;
+        return { dlq: status.tasks?.FAILED ?? 0, nodes: frame.nodes, breakers: breakers?.breakers?.length ?? 0,
+            alerts: firing.length + (incidents?.incidents ?? []).filter((/** @type {any} */ i) => !i.closed_at).length };
+    } catch {
+        return null;
+    }
+}

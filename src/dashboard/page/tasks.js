@@ -1,0 +1,219 @@
+// Tasks: where is mine? A page of 100 by cursor, filters as chips in the URL, selection and bulk actions.
+import { h } from '../lib/dom.js';
+import { get, request } from '../lib/api.js';
+import { go, link, relink } from '../lib/router.js';
+import { absolute, number, parse, zoneOf } from '../lib/time.js';
+import { bulk, curl, cli, listing } from '../lib/command.js';
+
+import { badge, icon } from '../view/icons.js';
+import { copyButton, empty, taskLink, userText, when } from '../view/parts.js';
+import { scheduleInWords } from '../view/schedule.js';
+import { freshBar, isHeld, steady, table } from '../view/table.js';
+
+/** @typedef {import('../lib/app.js').Context} Context */
+
+const LIMIT = 100, TOTAL_EVERY_MS = 10000;
+const STATUSES = ['SCHEDULED', 'BLOCKED', 'RUNNING', 'PAUSED', 'COMPLETED', 'FAILED', 'CANCELLED', 'SKIPPED', 'EXPIRED'];
+// name of a parameter → how it is called in a chip
+/** @type {Record<string, string>} */
+export const FILTERS = { status: 'state', type: 'type', name: 'name', queue: 'queue', task_type: 'task type', due_before: 'due before',
+    due_after: 'due after',
+    created_before: 'created before', created_after: 'created after', id: 'id', occurrences: 'occurrences' };
+const BULK = /** @type {[string, string, string][]} */ ([['pause', 'Pause', 'They wait until they are resumed.'], ['resume', 'Resume',
+    'They go on.'],
+    ['run-now', 'Run now', 'They start now, beside their schedule.'], ['retry', 'Retry',
+        'Failed ones are tried again with a full set of attempts.'],
+    ['cancel', 'Cancel', 'Running calls are aborted. This cannot be undone in bulk.']]);
+
+/** @param {URLSearchParams} query @returns {Record<string, string>} */
+export const filterOf = query => Object.fromEntries([...query].filter(([name, value]) => FILTERS[name] && value));
+
+/** @type {import('../lib/app.js').Page} */
+export const page = {
+    title: () => 'Tasks',
+    says: data => data.fresh ? `${data.fresh} new` : '',
+
+    async load(ctx, before) {
+        const filter = filterOf(ctx.route.query), cursor = ctx.route.query.get('cursor');
+        const shape = JSON.stringify([filter, cursor]);
+        const same = before?.shape === shape;
+        const keepTotal = same && Date.now() - before.totalAt < TOTAL_EVERY_MS;
+        const [list, total] = await Promise.all([get('/v1/tasks', { ...filter, cursor, limit: LIMIT, view: 'brief' }),
+            keepTotal ? before.total : get('/v1/tasks', { ...filter, page: 1, limit: 1, view: 'brief' }).then(l => l.pagination)]);
+        const held = same && !ctx.ui.showFresh && isHeld(ctx);
+        ctx.ui.showFresh = false;
+        return { shape, ...steady(before?.rows ?? null, list.tasks, held), next: list.pagination.next_cursor, total, totalAt: keepTotal
+            ? before.totalAt : Date.now() };
+    },
+
+    view(data, ctx) {
+        const filter = filterOf(ctx.route.query);
+        const filtered = Object.keys(filter).length > 0;
+        return [
+            h('header.head', h('h1', { tabindex: -1 }, 'Tasks'), h('span.second', matches(data.total)), h('span.grow'),
+                h('span.from-s', copyMenu(filter)),
+                ctx.can('tasks:write') ? h('a.button.primary', { href: link(['tasks', 'new']) }, 'New task') : null),
+            chips(ctx, filter),
+            data.rows.length || filtered || ctx.route.query.get('cursor') ? h('section', { 'aria-label': 'Tasks' }, freshBar(ctx,
+                data.fresh),
+                data.rows.length ? rows(ctx, data.rows) : h('p.second', 'No task matches these filters.'))
+                : empty('There is no task yet.', 'A URL and a time make the first.',
+                    'belfry add --in 10s --name hello https://example.com/'),
+            ctx.ui.selected?.size ? bulkBar(ctx, data, filter) : null,
+            foot(ctx, data)];
+    },
+};
+
+/** @param {any} total */
+const matches = total => total.total === undefined ? '' : `${number(total.total)}${total.total_exact === false ? '+' : ''} match`;
+
+/** @param {Record<string, string>} filter */
+function copyMenu(filter) {
+    const words = Object.entries(filter).filter(([n]) => ['status', 'type', 'name', 'queue', 'task_type', 'due_before',
+        'due_after'].includes(n))
+        .flatMap(([n, v]) => ['--' + n.replaceAll('_', '-'), v]);
+    const action = listing('/v1/tasks', filter, ['list', ...words]);
+    return h('span.chips', copyButton(curl(action, location.origin), 'curl'), copyButton(/** @type {string} */ (cli(action)), 'CLI'));
+}
+
+/** @param {Context} ctx @param {Record<string, string>} filter */
+function chips(ctx, filter) {
+    const zone = zoneOf(ctx.zone);
+    /** @param {string} name @param {string} value */
+    const shown = (name, value) => /^(due|created)_/.test(name) ? absolute(parse(value), ctx.now, zone)
+        : name === 'status' ? value.split(',').map(s => s[0] + s.slice(1).toLowerCase()).join(', ') : userText(value);
+    return h('div.chips', { role: 'group', 'aria-label': 'Filters' }, Object.entries(filter).map(([name, value]) => h('span.chip',
+        { key: name },
+        h('span', h('span', FILTERS[name] + ' '), shown(name, value)),
+        h('button', { 'aria-label': `Remove filter ${FILTERS[name]}`, onclick: () => go(relink(ctx.route, { [name]: null,
+            cursor: null })) }, icon('close')))),
+    h('button.add', { key: 'add', onclick: () => askFilter(ctx, filter) }, icon('plus'), 'Filter'),
+    Object.keys(filter).length ? h('a', { key: 'clear', href: link(['tasks']) }, 'Clear') : null);
+}
+
+/** @param {Context} ctx @param {Record<string, string>} filter */
+function askFilter(ctx, filter) {
+    ctx.ask({ title: 'Filter tasks', confirm: 'Filter', keep: 'Close', fields: [
+        { name: 'status', label: 'State', type: 'select', value: filter.status ?? '', options: [['', 'any'], ['ACTIVE', 'Active'],
+            ...STATUSES.map(s =>
+            /** @type {[string, string]} */ ([s, s[0] + s.slice(1).toLowerCase()]))] },
+        { name: 'type', label: 'Type', type: 'select', value: filter.type ?? '', options: [['', 'any'], ['RECURRING', 'recurring'],
+            ['ONE_TIME', 'one-time']] },
+        { name: 'name', label: 'Name', value: filter.name ?? '', hint: 'whole, or its beginning and *' },
+        { name: 'queue', label: 'Queue', value: filter.queue ?? '' },
+        { name: 'task_type', label: 'Task type', value: filter.task_type ?? '' },
+        { name: 'due_before', label: 'Due before', value: filter.due_before ?? '', placeholder: '2026-02-10T08:00:00Z' }],
+    submit: async values => { go(relink(ctx.route, { ...values, cursor: null })); } });
+}
+
+/** @param {any} task */
+function held(task) {
+    if (task.waiting_for) {
+        const what = { concurrency_key: 'key ', overlap: 'its previous run', dependencies: 'other tasks' };
+        return h('span.hold', /** @type {any} */ (what)[task.waiting_for.kind] ?? task.waiting_for.kind,
+            task.waiting_for.kind === 'concurrency_key' ? userText(task.waiting_for.key) : null);
+    }
+    if (task.status === 'FAILED' || task.status === 'EXPIRED') return userText(task.last_error ?? '');
+    if (task.attempts > 0 && task.last_error && task.status !== 'COMPLETED') return ['attempt ' + (task.attempts + 1) + ', after ',
+        userText(task.last_error)];
+    if (task.status === 'SKIPPED' && task.skipped?.reason) return String(task.skipped.reason).toLowerCase().replaceAll('_', ' ');
+    return h('span.label', '–');
+}
+
+/** @param {any} task @param {Context} ctx */
+const dueCell = (task, ctx) => task.next_execution ? [parse(task.next_execution) < ctx.now ? 'due ' : null, when(task.next_execution, ctx,
+    { zone: task.time_zone })]
+    : task.completed_at ? h('span.second', when(task.completed_at, ctx, { zone: task.time_zone })) : h('span.label', '–');
+
+/** @param {Context} ctx @param {any[]} tasks */
+function rows(ctx, tasks) {
+    const calm = (/** @type {any} */ t) => t.status === 'BLOCKED' && t.waiting_for?.kind === 'dependencies';
+    return table(ctx, { rows: tasks, key: t => t.id, label: 'Tasks', select: ctx.can('tasks:write'), name: t => t.name || t.id, columns: [
+        { title: 'State', class: 'from-s w-state', cell: t => badge(t.status, { calm: calm(t) }) },
+        { title: 'Name', class: 'anywhere', cell: t => [taskLink(t), h('span.sub.only-s', badge(t.status, { calm: calm(t) }), ' · ',
+            dueCell(t, ctx))] },
+        { title: 'Queue', class: 'from-m', cell: t => h('a.quiet.second', { href: relink(ctx.route, { queue: t.queue, cursor: null }) },
+            userText(t.queue)) },
+        { title: 'Schedule', class: 'from-m', cell: t => [scheduleInWords(t), ' ', t.cron_expression ? h('span.label',
+            t.time_zone ?? 'UTC') : null] },
+        { title: 'Next, or ended', class: 'from-s nowrap', cell: t => dueCell(t, ctx) },
+        { title: 'What holds it', class: 'from-m cut', cell: t => held(t) }] });
+}
+
+/** @param {Context} ctx @param {any} data @param {Record<string, string>} filter */
+function bulkBar(ctx, data, filter) {
+    const many = ctx.ui.selected.size, all = ctx.ui.allMatching;
+    const canAll = !filter.id && !filter.occurrences && data.total.total > many && many === data.rows.length;
+    const before = absolute(ctx.ui.allBefore ?? ctx.now, ctx.now, zoneOf(ctx.zone));
+    return h('div.bulk', { role: 'region', 'aria-label': 'Selection' },
+        h('span', h('b', all ? `All ${matches(data.total).replace(' match', '')} matching` : `${number(many)} selected`),
+            all ? h('span.second', ` created before ${before}`) : null),
+        all ? h('button.plain', { onclick: () => ctx.set({ allMatching: false }) }, `Only these ${many}`)
+            : canAll ? h('button.plain', { onclick: () => ctx.set({ allMatching: true, allBefore: Date.now() }) },
+                `Select all ${matches(data.total).replace(' match', '')} matching`) : null,
+        h('span.grow'),
+        h('span.chips', { 'data-actions': true }, BULK.map(([verb, word, effect]) => h('button', { key: verb,
+            class: verb === 'cancel' ? 'danger' : null,
+            onclick: () => all ? askBulk(ctx, data, filter, verb, word, effect) : askSome(ctx, data, verb, word, effect) }, word + '…'))),
+        h('button.plain.square', { 'aria-label': 'Clear selection', onclick: () => ctx.set({ selected: new Set(), allMatching: false }) },
+            icon('close')));
+}
+
+// All that match: a job of the server.
+/** @param {Context} ctx @param {any} data @param {Record<string, string>} filter @param {string} verb @param {string} word @param {string} effect */
+function askBulk(ctx, data, filter, verb, word, effect) {
+    const n = data.total.total, typed = n > 100;
+    const whole = { ...filter, created_before: new Date(ctx.ui.allBefore).toISOString() };
+    const action = bulk(verb, whole);
+    const said = Object.entries(filter).map(([name, value]) => `${FILTERS[name]} ${value}`).join('; ') || 'no filter';
+    ctx.ask({ title: `${word} ${number(n)}${data.total.total_exact === false ? '+' : ''} tasks?`, danger: action.danger,
+        confirm: `${word} tasks`, keep: 'Keep them',
+        body: [h('p', `${said}; created before ${absolute(ctx.ui.allBefore, ctx.now, zoneOf(ctx.zone))}. `, h('span.second', effect))],
+        fields: typed ? [{ name: 'count', label: `Type ${n} to go on`, expect: String(n) }] : [], action: () => action,
+        submit: async () => {
+            const job = await request(action.path, { method: 'POST', body: action.body });
+            ctx.set({ selected: new Set(), allMatching: false });
+            ctx.toast(`${word}: a job works on ${number(n)} tasks`, { link: { text: 'Job ' + job.id.slice(0, 8), href: link(['queues'],
+                { job: job.id }) } });
+            ctx.reload();
+        } });
+}
+
+// Some: one request each.
+/** @param {Context} ctx @param {any} data @param {string} verb @param {string} word @param {string} effect */
+function askSome(ctx, data, verb, word, effect) {
+    const chosen = data.rows.filter((/** @type {any} */ t) => ctx.ui.selected.has(t.id));
+    ctx.ask({ title: `${word} ${chosen.length === 1 ? 'one task' : number(chosen.length) + ' tasks'}?`, danger: verb === 'cancel',
+        confirm: word, keep: 'Keep as they are',
+        body: h('p', chosen.slice(0, 5).map((/** @type {any} */ t, /** @type {number} */ i) => [i ? ', ' : '', userText(t.name || t.id)]),
+            chosen.length > 5 ? ` and ${chosen.length - 5} more. ` : '. ', h('span.second', effect)),
+        submit: async () => {
+            const left = [...chosen];
+            let failed = 0, reason = '';
+            await Promise.all([1, 2, 3, 4].map(async () => {
+                for (let task = left.shift(); task; task = left.shift()) {
+                    try {
+                        await request(`/v1/tasks/${task.id}/${verb}`, { method: 'POST' });
+                    } catch (error) {
+                        failed++;
+                        reason = /** @type {Error} */ (error).message;
+                    }
+                }
+            }));
+            ctx.set({ selected: new Set() });
+            ctx.toast(failed ? `${word}: ${chosen.length - failed} done, ${failed} refused: ${reason}`
+                : `${word}: ${number(chosen.length)} done`, { bad: failed > 0 });
+            ctx.reload();
+        } });
+}
+
+/** @param {Context} ctx @param {any} data */
+function foot(ctx, data) {
+    const cursor = ctx.route.query.get('cursor');
+    return h('p.pager', h('span.keys.from-s', [['j', 'k', 'move'], ['x', 'select'], ['Enter', 'open'], ['/', 'search'],
+        ['?', 'all keys']].map(words =>
+        h('span', words.slice(0, -1).map(k => [h('kbd', k), ' ']), words[words.length - 1]))),
+    cursor ? h('a', { href: relink(ctx.route, { cursor: null }) }, 'first 100') : null,
+    data.next ? h('a', { href: relink(ctx.route, { cursor: data.next }) }, 'next 100') : null);
+}
+

@@ -1,0 +1,171 @@
+// What floats over a page: dialogs with fields, and one toast. Both render through the same trees as pages.
+import { h, render } from '../lib/dom.js';
+import { Problem } from '../lib/api.js';
+import { curl, cli } from '../lib/command.js';
+import { icon } from './icons.js';
+
+const TOAST_MS = 8000;
+
+/**
+ * @typedef {{name: string, label: string, type?: string, value?: any, hint?: string, options?: [string, string][], expect?: string,
+ *     placeholder?: string, mono?: boolean, list?: string[]}} Field
+ * @typedef {{title: string, body?: any, fields?: Field[], confirm: string, keep?: string, danger?: boolean, wide?: boolean,
+ *     action?: (values: Record<string, any>) => import('../lib/command.js').Action | null,
+ *     extra?: (values: Record<string, any>, redraw: () => void) => any,
+ *     submit: (values: Record<string, any>) => Promise<void>}} Question
+ */
+
+/** @param {string} text @param {HTMLElement} [button] */
+export async function copy(text, button) {
+    try {
+        await navigator.clipboard.writeText(text);
+    } catch {
+        const area = document.createElement('textarea');
+        area.value = text;
+        area.className = 'hidden-text';
+        (document.querySelector('dialog[open]') ?? document.body).append(area);
+        area.select();
+        document.execCommand('copy');
+        area.remove();
+    }
+    button?.classList.add('copied');
+    setTimeout(() => button?.classList.remove('copied'), 2000);
+}
+
+// Asks, and closes when submit() is through. Errors appear beside their field.
+/** @param {Question} question */
+export function ask(question) {
+    const dialog = document.createElement('dialog');
+    if (question.wide) dialog.className = 'wide';
+    dialog.setAttribute('aria-labelledby', 'dialog-title');
+    /** @type {Record<string, any>} */
+    const values = Object.fromEntries((question.fields ?? []).map(f => [f.name, f.value ?? (f.type === 'checkbox' ? false : '')]));
+    /** @type {{errors: Record<string, string>, general: string, busy: boolean, command: string}} */
+    const state = { errors: {}, general: '', busy: false, command: '' };
+
+    async function submit(/** @type {Event} */ event) {
+        event.preventDefault();
+        state.errors = {};
+        state.general = '';
+        for (const field of question.fields ?? []) {
+            if (field.expect !== undefined && values[field.name].replace(/[\s,]/g, '') !== field.expect) {
+                state.errors[field.name] = values[field.name] ? `${values[field.name]} is not ${field.expect}` : `type ${field.expect}`;
+            }
+        }
+        if (Object.keys(state.errors).length) return draw();
+        state.busy = true;
+        draw();
+        try {
+            await question.submit(values);
+            dialog.close();
+        } catch (error) {
+            state.busy = false;
+            const names = new Set((question.fields ?? []).map(f => f.name));
+            if (error instanceof Problem) {
+                for (const { field, message } of error.errors) {
+                    if (names.has(field)) state.errors[field] = message;
+                    else state.general = `${field}: ${message}`;
+                }
+            }
+            if (!state.general && !Object.keys(state.errors).length) state.general = /** @type {Error} */ (error).message;
+            draw();
+        }
+    }
+
+    function draw() {
+        const action = question.action?.(values);
+        render(dialog, h('form', { method: 'dialog', onsubmit: submit },
+            h('h2', { id: 'dialog-title' }, question.title),
+            question.body ? h('div', question.body) : null,
+            (question.fields ?? []).map((field, i) => fieldOf(field, values, state.errors[field.name], i === 0, draw)),
+            question.extra?.(values, draw),
+            state.general ? h('p.error', { role: 'alert' }, icon('failed'), state.general) : null,
+            state.command ? h('pre.command', state.command) : null,
+            h('footer',
+                action ? commandButtons(action, text => { state.command = text; draw(); }) : null,
+                h('span.grow'),
+                h('button', { type: 'button', onclick: () => dialog.close() }, question.keep ?? 'Close'),
+                h('button', { class: question.danger ? 'danger' : 'primary', type: 'submit', disabled: state.busy }, question.confirm))));
+    }
+    draw();
+    document.body.append(dialog);
+    const before = /** @type {HTMLElement | null} */ (document.activeElement);
+    dialog.addEventListener('close', () => {
+        dialog.remove();
+        if (before?.isConnected) before.focus();
+    });
+    dialog.showModal();
+    return dialog;
+}
+
+/** @param {import('../lib/command.js').Action} action @param {(text: string) => void} show */
+function commandButtons(action, show) {
+    const line = cli(action);
+    /** @param {string} text */
+    const button = (text, /** @type {string} */ name) => h('button.plain', { type: 'button', onclick: (/** @type {Event} */ e) => {
+        copy(text, /** @type {HTMLElement} */ (e.currentTarget));
+        show(text);
+    } }, name);
+    return [button(curl(action, location.origin), 'curl'), line ? button(line, 'CLI') : null];
+}
+
+/** @param {Field} field @param {Record<string, any>} values @param {string | undefined} error @param {boolean} first @param {() => void} changed */
+export function fieldOf(field, values, error, first, changed) {
+    const id = 'field-' + field.name, note = error ? id + '-error' : field.hint ? id + '-hint' : null;
+    const common = { id, name: field.name, 'aria-invalid': error ? 'true' : null, 'aria-describedby': note, autofocus: first,
+        class: field.mono ? 'mono' : null, autocomplete: 'off', spellcheck: 'false',
+        list: field.list ? id + '-list' : null, placeholder: field.placeholder ?? null };
+    const set = (/** @type {any} */ value) => { values[field.name] = value; changed(); };
+    if (field.type === 'checkbox') {
+        return h('div.field.inline', { key: field.name }, h('input', { ...common, type: 'checkbox', checked: values[field.name],
+            onchange: (/** @type {any} */ e) => set(e.target.checked) }), h('label', { for: id }, field.label));
+    }
+    const input = field.type === 'select'
+        ? h('select', { ...common, onchange: (/** @type {any} */ e) => set(e.target.value) },
+            (field.options ?? []).map(([value, text]) => h('option', { value, selected: value === values[field.name] }, text)))
+        : h(field.type === 'textarea' ? 'textarea' : 'input', { ...common, ...field.type === 'textarea' ? {}
+            : { type: field.type ?? 'text' },
+            value: values[field.name], oninput: (/** @type {any} */ e) => set(e.target.value) });
+    return h('div.field', { key: field.name }, h('label', { for: id }, field.label), input,
+        field.list ? h('datalist', { id: id + '-list' }, field.list.map(value => h('option', { value }))) : null,
+        field.hint && !error ? h('span.label', { id: id + '-hint' }, field.hint) : null,
+        error ? h('span.error', { id: id + '-error', role: 'alert' }, icon('failed'), error) : null);
+}
+
+// A dialog that only shows something.
+/** @param {string} title @param {any} body */
+export const show = (title, body) => {
+    const dialog = document.createElement('dialog');
+    dialog.className = 'wide';
+    dialog.setAttribute('aria-labelledby', 'dialog-title');
+    render(dialog, h('div', h('h2', { id: 'dialog-title' }, title), body,
+        h('footer', h('button', { autofocus: true, onclick: () => dialog.close() }, 'Close'))));
+    document.body.append(dialog);
+    const before = /** @type {HTMLElement | null} */ (document.activeElement);
+    dialog.addEventListener('close', () => { dialog.remove(); if (before?.isConnected) before.focus(); });
+    dialog.showModal();
+};
+
+/** @type {any} */
+let toastTimer = 0;
+
+/**
+ * One at a time, 8 s, longer while it has the focus or the pointer.
+ * @param {string} text
+ * @param {{bad?: boolean, link?: {text: string, href: string}, undo?: {label: string, run: () => void}}} [how]
+ */
+export function toast(text, how = {}) {
+    const place = document.getElementById('toasts');
+    if (!place) return;
+    const clear = () => render(place);
+    const later = () => {
+        clearTimeout(toastTimer);
+        toastTimer = setTimeout(() => place.matches(':focus-within, :hover') ? later() : clear(), TOAST_MS);
+    };
+    render(place, h('div.toast', { role: how.bad ? 'alert' : 'status' },
+        h('span.state', { 'data-tone': how.bad ? 'fail' : 'ok', class: 'wraps' }, icon(how.bad ? 'failed' : 'completed'), h('span', text)),
+        how.link ? h('a', { href: how.link.href, onclick: clear }, how.link.text) : null,
+        how.undo ? h('button.small', { onclick: () => { clear(); how.undo?.run(); } }, how.undo.label) : null,
+        h('button.plain.square.small', { 'aria-label': 'Close', onclick: clear }, icon('close'))));
+    later();
+}

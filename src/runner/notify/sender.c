@@ -1,0 +1,252 @@
+#include "runner/notify/sender.h"
+
+#include <assert.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "core/target/webhook.h"
+
+enum { RESPONSE_MAX = 1 << 20, RETRY_AFTER_TEXT = 64 };
+
+struct sending {
+    struct sender *sender;
+    CURL *easy;
+    struct curl_slist *headers, *to;
+    void *context;
+    char *body;
+    size_t body_n, body_at, response_bytes;
+    bool is_used, is_mail, is_blocked;
+    char retry_after[RETRY_AFTER_TEXT], error[CURL_ERROR_SIZE];
+};
+
+struct sender {
+    struct sender_setup setup;
+    struct guard guard;
+    CURLM *multi;
+    struct sending slots[SENDER_SLOTS];
+    size_t used;
+};
+
+/* ---- libcurl callbacks ---- */
+
+static curl_socket_t sender_on_open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to)
+{
+    struct sending *x = context;
+    (void)purpose;
+    if (!x->is_mail && !guard_allows(&x->sender->guard, &to->addr)) {
+        x->is_blocked = true;
+        return CURL_SOCKET_BAD;
+    }
+    return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+}
+
+static size_t sender_on_answer(char *p, size_t size, size_t count, void *context)
+{
+    struct sending *x = context;
+    (void)p;
+    x->response_bytes += size * count;
+    return x->response_bytes <= RESPONSE_MAX ? size * count : 0;
+}
+
+static size_t sender_on_header(char *p, size_t size, size_t count, void *context)
+{
+    static const struct str wanted = { "retry-after:", 12 };
+    struct sending *x = context;
+    struct str line = { p, size * count };
+    if (line.n > wanted.n && str_eq_nocase(str_sub(line, 0, wanted.n), wanted)) {
+        struct str value = str_trim(str_sub(line, wanted.n, str_find(line, '\r', wanted.n)));
+        snprintf(x->retry_after, sizeof x->retry_after, STR_FMT, STR_ARG(value));
+    }
+    return line.n;
+}
+
+static size_t sender_on_mail(char *out, size_t size, size_t count, void *context)
+{
+    struct sending *x = context;
+    size_t n = min_of(size * count, x->body_n - x->body_at);
+    memcpy(out, x->body + x->body_at, n);
+    x->body_at += n;
+    return n;
+}
+
+/* ---- starting ---- */
+
+static void sender_set_trust(const struct sender *s, CURL *h)
+{
+    if (s->setup.ca_file) {
+        curl_easy_setopt(h, CURLOPT_CAINFO, s->setup.ca_file);
+        curl_easy_setopt(h, CURLOPT_CAPATH, NULL);
+    }
+    curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+}
+
+static void sender_set_http(struct sending *x, const struct send_request *r)
+{
+    char *url = xmalloc(r->url.n + 1);
+    memcpy(url, r->url.p, r->url.n);
+    url[r->url.n] = '\0';
+    for (size_t i = 0; i < SENDER_HEADERS_MAX && r->headers[i]; i++)
+        x->headers = curl_slist_append(x->headers, r->headers[i]);
+    curl_easy_setopt(x->easy, CURLOPT_URL, url);
+    free(url);
+    curl_easy_setopt(x->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(x->easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->headers);
+    curl_easy_setopt(x->easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(x->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)x->body_n);
+    curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS, x->body);
+    curl_easy_setopt(x->easy, CURLOPT_HEADERFUNCTION, sender_on_header);
+    curl_easy_setopt(x->easy, CURLOPT_HEADERDATA, x);
+    curl_easy_setopt(x->easy, CURLOPT_USERAGENT, "belfry/" BELFRY_VERSION);
+}
+
+static void sender_set_mail(struct sending *x, const struct send_request *r)
+{
+    const struct sender_setup *setup = &x->sender->setup;
+    for (size_t i = 0; i < r->mail_to_count; i++) {
+        char to[300];
+        snprintf(to, sizeof to, "<" STR_FMT ">", STR_ARG(r->mail_to[i]));
+        x->to = curl_slist_append(x->to, to);
+    }
+    curl_easy_setopt(x->easy, CURLOPT_URL, setup->smtp_url);
+    curl_easy_setopt(x->easy, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
+    curl_easy_setopt(x->easy, CURLOPT_USE_SSL, (long)(setup->smtp_plaintext ? CURLUSESSL_TRY : CURLUSESSL_ALL));
+    curl_easy_setopt(x->easy, CURLOPT_MAIL_FROM, r->mail_from);
+    curl_easy_setopt(x->easy, CURLOPT_MAIL_RCPT, x->to);
+    curl_easy_setopt(x->easy, CURLOPT_MAIL_RCPT_ALLLOWFAILS, 1L); /* a refused recipient does not repeat the others */
+    if (setup->smtp_user) {
+        curl_easy_setopt(x->easy, CURLOPT_USERNAME, setup->smtp_user);
+        curl_easy_setopt(x->easy, CURLOPT_PASSWORD, setup->smtp_password ? setup->smtp_password : "");
+    }
+    curl_easy_setopt(x->easy, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt(x->easy, CURLOPT_READFUNCTION, sender_on_mail);
+    curl_easy_setopt(x->easy, CURLOPT_READDATA, x);
+}
+
+void sender_start(struct sender *s, const struct send_request *r)
+{
+    struct sending *x = s->slots;
+    assert(s->used < SENDER_SLOTS);
+    while (x->is_used)
+        x++;
+    *x = (struct sending){ .sender = s, .context = r->context, .is_used = true, .is_mail = r->mail_from != NULL };
+    x->body = xmalloc(r->body.n + 1);
+    memcpy(x->body, r->body.p, r->body.n);
+    x->body_n = r->body.n;
+    x->easy = curl_easy_init();
+    if (!x->easy)
+        abort(); /* out of memory, as xmalloc */
+    curl_easy_setopt(x->easy, CURLOPT_PRIVATE, x);
+    curl_easy_setopt(x->easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(x->easy, CURLOPT_PROXY, "");
+    curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, (long)r->timeout_ms);
+    curl_easy_setopt(x->easy, CURLOPT_ERRORBUFFER, x->error);
+    curl_easy_setopt(x->easy, CURLOPT_FRESH_CONNECT, 1L);
+    curl_easy_setopt(x->easy, CURLOPT_FORBID_REUSE, 1L); /* each is guarded by itself */
+    curl_easy_setopt(x->easy, CURLOPT_OPENSOCKETFUNCTION, sender_on_open_socket);
+    curl_easy_setopt(x->easy, CURLOPT_OPENSOCKETDATA, x);
+    curl_easy_setopt(x->easy, CURLOPT_WRITEFUNCTION, sender_on_answer);
+    curl_easy_setopt(x->easy, CURLOPT_WRITEDATA, x);
+    sender_set_trust(s, x->easy);
+    if (x->is_mail)
+        sender_set_mail(x, r);
+    else
+        sender_set_http(x, r);
+    curl_multi_add_handle(s->multi, x->easy);
+    s->used++;
+}
+
+/* ---- results ---- */
+
+static void sender_release(struct sending *x)
+{
+    curl_multi_remove_handle(x->sender->multi, x->easy);
+    curl_easy_cleanup(x->easy);
+    curl_slist_free_all(x->headers);
+    curl_slist_free_all(x->to);
+    free(x->body);
+    x->sender->used--;
+    x->is_used = false;
+}
+
+static void sender_judge(const struct sending *x, CURLcode rc, int64_t now_ms, struct send_result *ret)
+{
+    long status = 0;
+    curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
+    *ret = (struct send_result){ .context = x->context, .http_status = status, .retry_after_ms = -1 };
+    if (x->is_mail) {
+        ret->ok = rc == CURLE_OK;
+        ret->is_final = !ret->ok && status >= 500;
+    } else {
+        ret->ok = rc == CURLE_OK && status >= 200 && status < 300;
+        bool may_pass = status == 0 || status == 408 || status == 425 || status == 429 || status >= 500;
+        ret->is_final = x->is_blocked || (!ret->ok && rc == CURLE_OK && !may_pass);
+    }
+    if (x->retry_after[0])
+        ret->retry_after_ms = retry_after_ms(str_from(x->retry_after), now_ms);
+    if (ret->ok)
+        return;
+    if (x->is_blocked)
+        snprintf(ret->error, sizeof ret->error, "%s", GUARD_REFUSED);
+    else if (rc != CURLE_OK)
+        snprintf(ret->error, sizeof ret->error, "%s", x->error[0] ? x->error : curl_easy_strerror(rc));
+    else
+        snprintf(ret->error, sizeof ret->error, "HTTP %ld", status);
+}
+
+size_t sender_poll(struct sender *s, int wait_ms, int64_t now_ms, struct send_result ret[SENDER_SLOTS])
+{
+    int running = 0, left = 0;
+    size_t n = 0;
+    curl_multi_perform(s->multi, &running);
+    if (!s->used || (size_t)running == s->used)
+        curl_multi_poll(s->multi, NULL, 0, wait_ms, NULL);
+    curl_multi_perform(s->multi, &running);
+    for (CURLMsg *m; (m = curl_multi_info_read(s->multi, &left));) {
+        struct sending *x = NULL;
+        if (m->msg != CURLMSG_DONE)
+            continue;
+        CURLcode rc = m->data.result;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x);
+        sender_judge(x, rc, now_ms, &ret[n++]);
+        sender_release(x);
+    }
+    return n;
+}
+
+size_t sender_room(const struct sender *s)
+{
+    return SENDER_SLOTS - s->used;
+}
+
+void sender_wake(struct sender *s)
+{
+    curl_multi_wakeup(s->multi);
+}
+
+struct sender *sender_new(const struct sender_setup *setup)
+{
+    struct sender *s = xnew(*s);
+    s->setup = *setup;
+    guard_init(&s->guard, &setup->guard);
+    s->multi = curl_multi_init();
+    if (!s->multi)
+        abort(); /* out of memory, as xmalloc */
+    return s;
+}
+
+void sender_free(struct sender *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < SENDER_SLOTS; i++)
+        if (s->slots[i].is_used)
+            sender_release(&s->slots[i]);
+    curl_multi_cleanup(s->multi);
+    guard_release(&s->guard);
+    free(s);
+}

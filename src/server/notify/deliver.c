@@ -1,0 +1,320 @@
+/* Takes messages that are due, sends them, and records what became of them. */
+#include <stdio.h>
+
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "port/webhook_signature.h"
+#include "server/notify/internal.h"
+
+enum { SIGNATURES_MAX = 256, HEADER_MAX = 1024, BODY_MAX = 1 << 20 };
+
+/* ---- the request ---- */
+
+struct draft {
+    struct notification_facts facts;
+    struct channel channel; /* with its secrets opened */
+    struct buf body;
+    char headers[SENDER_HEADERS_MAX][HEADER_MAX];
+    struct send_request request;
+};
+
+static void deliver_add_header(struct draft *d, const char *name, struct str value)
+{
+    size_t i = 0;
+    while (d->request.headers[i])
+        i++;
+    snprintf(d->headers[i], HEADER_MAX, "%s: " STR_FMT, name, STR_ARG(value));
+    d->request.headers[i] = d->headers[i];
+}
+
+static void deliver_sign(struct draft *d)
+{
+    cleanup_with(buf_release) struct buf signatures;
+    char id[UUID_TEXT + 1], at[32];
+    const struct notification *m = d->facts.message;
+    int64_t now_s = d->facts.now_ms / 1000;
+    struct str body = buf_str(&d->body);
+    buf_init(&signatures, SIGNATURES_MAX);
+    uuid_format(m->id, id);
+    snprintf(at, sizeof at, "%lld", (long long)now_s);
+    deliver_add_header(d, "webhook-id", str_from(id));
+    deliver_add_header(d, "webhook-timestamp", str_from(at));
+    if (!d->channel.secret.n)
+        return;
+    webhook_sign(d->channel.secret, str_from(id), now_s, body, &signatures);
+    if (d->channel.old_secret.n && d->facts.now_ms < d->channel.old_until_ms) {
+        buf_char(&signatures, ' ');
+        webhook_sign(d->channel.old_secret, str_from(id), now_s, body, &signatures);
+    }
+    deliver_add_header(d, "webhook-signature", buf_str(&signatures));
+}
+
+static void deliver_write(struct draft *d, const struct notifier *n)
+{
+    const struct notification_facts *f = &d->facts;
+    struct send_request *r = &d->request;
+    r->url = d->channel.url;
+    r->timeout_ms = MESSAGE_TIMEOUT_MS;
+    switch ((enum channel_kind)f->message->channel) {
+    case CHANNEL_HTTP_WEBHOOK: notification_webhook(f, &d->body); break;
+    case CHANNEL_SLACK_WEBHOOK: notification_slack(f, &d->body); break;
+    case CHANNEL_PUSH: notification_push(f, &d->channel, &d->body); break;
+    case CHANNEL_EMAIL:
+        notification_mail(f, &d->channel, n->setup.mail_from, &d->body);
+        r->mail_from = n->setup.mail_from.p;
+        r->mail_to = d->channel.to.v;
+        r->mail_to_count = d->channel.to.n;
+        break;
+    }
+    if (!r->mail_from)
+        deliver_add_header(d, "Content-Type", S("application/json"));
+    if (f->message->channel == CHANNEL_HTTP_WEBHOOK)
+        deliver_sign(d);
+    if (f->message->channel == CHANNEL_PUSH && d->channel.token.n) {
+        char value[HEADER_MAX];
+        snprintf(value, sizeof value, "Bearer " STR_FMT, STR_ARG(d->channel.token));
+        deliver_add_header(d, "Authorization", str_from(value));
+    }
+    r->body = buf_str(&d->body);
+}
+
+static enum err deliver_open_secrets(struct turn *t, const struct record *r, struct draft *d, struct error *e)
+{
+    struct channel_secret v[CHANNEL_SECRETS];
+    channel_secrets((enum channel_kind)d->facts.message->channel, &d->channel, v);
+    for (size_t i = 0; i < CHANNEL_SECRETS; i++) {
+        struct secret_place at = { r->tenant, r->setting, str_from(v[i].field) };
+        if (!secret_is_sealed(*v[i].text))
+            continue;
+        if (!t->notifier->setup.secrets)
+            return error_set(e, ERR_NOT_FOUND, "this node has no key file");
+        if (secret_open(t->notifier->setup.secrets, &at, *v[i].text, &t->arena, v[i].text, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+/* ---- what became of it ---- */
+
+enum deliver_result { DELIVER_SENT, DELIVER_FAILED, DELIVER_RETRIED };
+static const char *const result_names[RESULTS] = { "sent", "failed", "retried" };
+
+static void deliver_count(struct notifier *n, const struct notification *m, enum deliver_result r)
+{
+    pthread_mutex_lock(&n->lock);
+    n->counts[m->channel][r]++;
+    pthread_mutex_unlock(&n->lock);
+}
+
+/* Writes a message alone. A conflict: another node has taken it since. */
+static enum err deliver_put(struct turn *t, const struct record *r, const struct notification *m, int64_t next_ms,
+                            struct error *e)
+{
+    return turn_add_message(t, r->tenant, m, r->version, next_ms, S(""), e) ? e->code : turn_write(t, NULL, 0, e);
+}
+
+static enum err deliver_drop(struct turn *t, const struct record *r, struct notification *m, const char *why,
+                             struct error *e)
+{
+    m->state = MESSAGE_DROPPED;
+    m->error = str_from(why);
+    return deliver_put(t, r, m, 0, e);
+}
+
+void notifier_on_result(struct notifier *n, const struct send_result *r)
+{
+    struct sent_message *d = r->context;
+    struct notification *m = &d->message;
+    struct turn t = { .notifier = n, .now_ms = clock_wall_ms(n->setup.clock) };
+    struct error e = { 0 };
+    int64_t next_ms = 0;
+    failpoint("after_send");
+    arena_init(&t.arena, TURN_ARENA);
+    m->http_status = r->http_status;
+    m->error = str_from(r->error);
+    if (r->ok) {
+        m->state = MESSAGE_SENT;
+        m->sent_ms = t.now_ms;
+    } else {
+        next_ms = r->is_final ? 0 : notification_retry_at(m, r->retry_after_ms, t.now_ms);
+        m->state = next_ms ? MESSAGE_WAITING : MESSAGE_FAILED;
+    }
+    deliver_count(n, m, r->ok ? DELIVER_SENT : next_ms ? DELIVER_RETRIED : DELIVER_FAILED);
+    if (m->state == MESSAGE_FAILED)
+        log_warn("notification_failed", kv_uuid("message", m->id), kv_uuid("setting", m->setting),
+                 kv_i64("tenant", d->record.tenant), kv_str("error", m->error));
+    if (deliver_put(&t, &d->record, m, next_ms, &e) && e.code != ERR_CONFLICT)
+        log_warn("notification_not_recorded", kv_uuid("message", m->id), kv_err(&e));
+    d->is_used = false;
+    arena_release(&t.arena);
+}
+
+/* ---- taking ---- */
+
+/* Why a message is not sent; NULL: it is. */
+static const char *deliver_refusal(const struct turn *t, const struct notification_facts *f,
+                                   const struct tenant_rules *tenant)
+{
+    const struct notification *m = f->message;
+    bool nags = m->type == MESSAGE_REPEATED || m->type == MESSAGE_ESCALATED;
+    if (!f->setting)
+        return "the setting was removed";
+    if (tenant->disabled)
+        return "the tenant is disabled";
+    if (m->type == MESSAGE_TEST)
+        return NULL;
+    if (!f->setting->enabled)
+        return "the setting is disabled";
+    if (m->step > (int64_t)f->setting->step_count)
+        return "the setting has no such step any more";
+    if ((m->step ? f->setting->steps[m->step - 1].kind : f->setting->kind) != m->channel)
+        return "the setting has another delivery_type since";
+    if (setting_is_muted(f->setting, t->now_ms) || (f->incident && t->now_ms < f->incident->muted_until_ms))
+        return "muted";
+    if (nags && f->incident && f->incident->acked_ms)
+        return "acknowledged";
+    return nags && f->incident && f->incident->closed_ms ? "closed" : NULL;
+}
+
+static enum err deliver_read_incident(struct turn *t, const struct record *r, struct incident *scratch,
+                                      const struct incident **ret, struct error *e)
+{
+    struct record_filter f = { .kind = RECORD_INCIDENT, .tenant = r->tenant, .id = r->incident, .limit = 1 };
+    struct record_page page = { 0 };
+    *ret = NULL;
+    if (uuid_is_nil(r->incident))
+        return ERR_OK;
+    if (reader_records(t->notifier->reader, &f, &t->arena, &page, e) ||
+        (page.n && incident_read(page.v[0].doc, &t->arena, scratch, e)))
+        return e->code;
+    *ret = page.n ? scratch : NULL;
+    return ERR_OK;
+}
+
+/* From now on this node has the message, until MESSAGE_TAKEN_MS have passed. */
+static enum err deliver_claim(struct turn *t, struct record *r, struct notification *m, struct error *e)
+{
+    m->state = MESSAGE_SENDING;
+    m->attempts++;
+    if (deliver_put(t, r, m, t->now_ms + MESSAGE_TAKEN_MS, e))
+        return e->code;
+    r->version++;
+    return ERR_OK;
+}
+
+static struct sent_message *deliver_slot(struct notifier *n)
+{
+    struct sent_message *d = n->deliveries;
+    while (d->is_used)
+        d++;
+    return d;
+}
+
+static void deliver_start(struct turn *t, const struct record *r, const struct notification *m, struct draft *d)
+{
+    struct notifier *n = t->notifier;
+    struct sent_message *slot = deliver_slot(n);
+    *slot = (struct sent_message){ .is_used = true, .record = *r, .message = *m };
+    slot->record.key = slot->record.doc = slot->message.error = (struct str){ 0 };
+    d->request.context = slot;
+    failpoint("before_send");
+    sender_start(n->sender, &d->request);
+}
+
+/* The message is this node's. If its text cannot be made, that counts as a failed attempt. */
+static enum err deliver_send(struct turn *t, const struct record *r, struct notification *m,
+                             const struct notification_facts *f, struct error *e)
+{
+    struct draft *d = arena_new(&t->arena, struct draft);
+    if (!d)
+        return error_no_room(e);
+    d->facts = *f;
+    d->channel = m->step ? f->setting->steps[m->step - 1].channel : f->setting->channel;
+    buf_init(&d->body, BODY_MAX);
+    if (deliver_open_secrets(t, r, d, e) == ERR_OK) {
+        deliver_write(d, t->notifier);
+        deliver_start(t, r, m, d);
+        buf_release(&d->body);
+        return ERR_OK;
+    }
+    int64_t next_ms = notification_retry_at(m, -1, t->now_ms);
+    m->state = next_ms ? MESSAGE_WAITING : MESSAGE_FAILED;
+    m->error = str_from(e->text);
+    deliver_count(t->notifier, m, next_ms ? DELIVER_RETRIED : DELIVER_FAILED);
+    struct error ignored;
+    return deliver_put(t, r, m, next_ms, &ignored);
+}
+
+static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
+{
+    struct notification m;
+    struct incident incident;
+    struct tenant_rules tenant = { 0 };
+    struct notification_facts f = { .message = &m, .now_ms = t->now_ms };
+    if (notification_read(r->doc, &t->arena, &m, e) || deliver_read_incident(t, r, &incident, &f.incident, e) ||
+        notifier_setting(t, r->tenant, r->setting, &f.setting, e))
+        return e->code;
+    if (catalog_cache_tenant(t->notifier->setup.catalog, r->tenant, &t->arena, &tenant))
+        f.tenant = tenant.name;
+    const char *why = deliver_refusal(t, &f, &tenant);
+    if (why)
+        return deliver_drop(t, r, &m, why, e);
+    if (m.attempts >= MESSAGE_ATTEMPTS_MAX) { /* the node that made the last attempt did not report */
+        m.state = MESSAGE_FAILED;
+        return deliver_put(t, r, &m, 0, e);
+    }
+    return deliver_claim(t, r, &m, e) ? e->code : deliver_send(t, r, &m, &f, e);
+}
+
+/* If no other node writes to the store, messages that are being sent were those of the process before this one: they
+ * are due. */
+enum err notifier_take_messages(struct turn *t, struct error *e)
+{
+    struct notifier *n = t->notifier;
+    size_t room = sender_room(n->sender);
+    bool first = !n->took && !store_is_shared(n->setup.store);
+    struct record_filter f = { .kind = RECORD_MESSAGE,
+                               .due_ms = t->now_ms + (first ? MESSAGE_TAKEN_MS : 0),
+                               .limit = room };
+    struct record_page page = { 0 };
+    if (!room)
+        return ERR_OK;
+    if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
+        return e->code;
+    for (size_t i = 0; i < page.n; i++) {
+        enum err rc = deliver_take(t, &page.v[i], e);
+        t->change_count = 0;
+        if (rc == ERR_CORRUPT)
+            log_error("message_unreadable", kv_uuid("message", page.v[i].id), kv_err(e));
+        else if (rc && rc != ERR_CONFLICT)
+            return rc;
+    }
+    n->took = true;
+    pthread_mutex_lock(&n->lock);
+    n->oldest_ms = page.n ? page.v[0].next_ms : 0;
+    pthread_mutex_unlock(&n->lock);
+    return ERR_OK;
+}
+
+/* ---- metrics ---- */
+
+void notifier_metrics(struct notifier *n, struct buf *out)
+{
+    if (!n)
+        return;
+    int64_t now_ms = clock_wall_ms(n->setup.clock);
+    pthread_mutex_lock(&n->lock);
+    buf_text(out,
+             "# HELP belfry_notifications_total Messages of notifications that this node has sent or tried to send.\n"
+             "# TYPE belfry_notifications_total counter\n");
+    for (size_t c = 0; c < CHANNEL_KINDS; c++)
+        for (size_t r = 0; r < RESULTS; r++)
+            buf_printf(out, "belfry_notifications_total{channel=\"%s\",result=\"%s\"} %lld\n", channel_names[c],
+                       result_names[r], (long long)n->counts[c][r]);
+    double age = n->oldest_ms ? (double)max_of(now_ms - n->oldest_ms, (int64_t)0) / 1000 : 0;
+    pthread_mutex_unlock(&n->lock);
+    buf_printf(out,
+               "# HELP belfry_notification_oldest_seconds How long the oldest message that is due has waited.\n"
+               "# TYPE belfry_notification_oldest_seconds gauge\nbelfry_notification_oldest_seconds %.3f\n",
+               age);
+}

@@ -1,0 +1,367 @@
+/* Hits become incidents, and incidents become messages. The rules are in core/notify/incident.h; here they meet the
+ * store. */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "server/notify/internal.h"
+
+enum { INCIDENTS_LOOKED_AT = 50, EXECUTIONS_READ = 1, HOUR_MS = 3600000 };
+
+/* ---- messages of an incident ---- */
+
+static const struct channel *fold_channel(const struct setting *s, int64_t step, int *ret_kind)
+{
+    *ret_kind = step ? s->steps[step - 1].kind : s->kind;
+    return step ? &s->steps[step - 1].channel : &s->channel;
+}
+
+/* Whether the setting has had as many messages in the last hour as it may have. */
+static enum err fold_is_capped(struct turn *t, const struct turn_incident *x, bool *ret, struct error *e)
+{
+    struct record_filter f = { .kind = RECORD_MESSAGE,
+                               .tenant = x->tenant,
+                               .setting = x->incident.setting,
+                               .from_ms = t->now_ms - HOUR_MS,
+                               .limit = (size_t)min_of(x->setting->max_per_hour, (int64_t)LIST_MAX) };
+    struct arena_mark mark = arena_mark(&t->arena);
+    struct record_page page = { 0 };
+    size_t made = 0;
+    if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
+        return e->code;
+    for (size_t i = 0; i < t->change_count; i++)
+        made += t->changes[i].record.kind == RECORD_MESSAGE && uuid_eq(t->changes[i].record.setting, f.setting);
+    *ret = (int64_t)(page.n + made) >= x->setting->max_per_hour;
+    arena_rewind(&t->arena, mark);
+    return ERR_OK;
+}
+
+static struct notification *fold_find_made(struct turn *t, struct uuid id, struct notification *scratch)
+{
+    struct error ignored;
+    for (size_t i = 0; i < t->change_count; i++)
+        if (uuid_eq(t->changes[i].record.id, id) &&
+            notification_read(t->changes[i].record.doc, &t->arena, scratch, &ignored) == ERR_OK) {
+            t->changes[i] = t->changes[--t->change_count];
+            return scratch;
+        }
+    return NULL;
+}
+
+/* One message an hour says how many were not made. It waits for the end of the hour, and has a key until then. */
+static enum err fold_suppress(struct turn *t, const struct turn_incident *x, struct error *e)
+{
+    char key[INCIDENT_KEY_TEXT], id[UUID_TEXT + 1];
+    uuid_format(x->incident.setting, id);
+    snprintf(key, sizeof key, "%s:suppressed", id);
+    struct record_filter f = { .kind = RECORD_MESSAGE, .tenant = x->tenant, .key = str_from(key), .limit = 1 };
+    struct record_page page = { 0 };
+    int64_t version = 0, due_ms = (t->now_ms / HOUR_MS + 1) * HOUR_MS;
+    struct notification m = { .id = uuid_derived_from(t->now_ms, x->incident.setting, due_ms),
+                              .setting = x->incident.setting,
+                              .type = MESSAGE_SUPPRESSED,
+                              .created_ms = t->now_ms };
+    (void)fold_channel(x->setting, 0, &m.channel);
+    if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
+        return e->code;
+    if (page.n) {
+        version = page.v[0].version;
+        due_ms = page.v[0].next_ms;
+        if (notification_read(page.v[0].doc, &t->arena, &m, e))
+            return e->code;
+    }
+    struct notification made;
+    if (fold_find_made(t, m.id, &made))
+        m = made;
+    m.count++;
+    return turn_add_message(t, x->tenant, &m, version, due_ms, str_from(key), e);
+}
+
+static enum err fold_make_message(struct turn *t, const struct turn_incident *x, const struct incident_plan *p,
+                                  struct error *e)
+{
+    struct notification m = { .id = notification_id(&x->incident, p, t->now_ms),
+                              .incident = x->incident.id,
+                              .setting = x->incident.setting,
+                              .type = (int)p->tell,
+                              .step = p->step,
+                              .created_ms = t->now_ms };
+    bool capped;
+    (void)fold_channel(x->setting, p->step, &m.channel);
+    if (fold_is_capped(t, x, &capped, e))
+        return e->code;
+    return capped ? fold_suppress(t, x, e) : turn_add_message(t, x->tenant, &m, 0, t->now_ms, S(""), e);
+}
+
+/* Does what is due of an incident, and notes the change. */
+static enum err fold_carry_out(struct turn *t, struct turn_incident *x, bool recovered, struct error *e)
+{
+    struct incident_plan p;
+    do {
+        p = incident_plan(&x->incident, x->setting, recovered, t->now_ms);
+        if (p.tell && fold_make_message(t, x, &p, e))
+            return e->code;
+        incident_carry_out(&x->incident, &p, t->now_ms);
+    } while (p.tell && !p.close);
+    return turn_add_incident(t, x, p.close ? 0 : p.next_ms, e);
+}
+
+/* ---- hits ---- */
+
+/* The incident that a hit belongs to: one of this turn, one that is open in the store, or a new one. */
+static struct turn_incident *fold_find(struct turn *t, struct uuid setting, enum incident_kind kind, struct str cause)
+{
+    for (size_t i = 0; i < t->incident_count; i++) {
+        const struct incident *x = &t->incidents[i]->incident;
+        if (uuid_eq(x->setting, setting) && x->kind == (int)kind && str_eq(x->cause, cause))
+            return t->incidents[i];
+    }
+    return NULL;
+}
+
+static enum err fold_load(struct turn *t, int32_t tenant, struct turn_incident *ret, bool *ret_found, struct error *e)
+{
+    char key[INCIDENT_KEY_TEXT];
+    struct record_page page = { 0 };
+    incident_key(ret->incident.setting, (enum incident_kind)ret->incident.kind, ret->incident.cause, key);
+    struct record_filter f = { .kind = RECORD_INCIDENT, .tenant = tenant, .key = str_from(key), .limit = 1 };
+    if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
+        return e->code;
+    *ret_found = page.n > 0;
+    if (page.n && incident_read(page.v[0].doc, &t->arena, &ret->incident, e))
+        return e->code;
+    ret->version = page.n ? page.v[0].version : 0;
+    return ERR_OK;
+}
+
+/* Whether the setting may have one more open incident. */
+static enum err fold_has_room(struct turn *t, int32_t tenant, struct uuid setting, bool *ret, struct error *e)
+{
+    struct record_filter f = {
+        .kind = RECORD_INCIDENT, .tenant = tenant, .setting = setting, .open = true, .limit = INCIDENTS_OPEN_MAX
+    };
+    struct arena_mark mark = arena_mark(&t->arena);
+    struct record_page page = { 0 };
+    if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
+        return e->code;
+    size_t n = page.n;
+    arena_rewind(&t->arena, mark);
+    for (size_t i = 0; i < t->incident_count; i++)
+        n += t->incidents[i]->version == 0 && uuid_eq(t->incidents[i]->incident.setting, setting);
+    *ret = n < INCIDENTS_OPEN_MAX;
+    return ERR_OK;
+}
+
+static enum err fold_open(struct turn *t, int32_t tenant, const struct turn_setting *s, enum incident_kind kind,
+                          const struct hit *hit, struct turn_incident **ret, struct error *e)
+{
+    struct turn_incident *x = arena_new(&t->arena, struct turn_incident);
+    bool found, room = true;
+    if (!x || t->incident_count == FOLD_INCIDENTS)
+        return error_no_room(e);
+    *x = (struct turn_incident){ .setting = &s->setting, .tenant = tenant };
+    x->incident = (struct incident){ .setting = s->id, .kind = (int)kind, .cause = hit->cause, .first_ms = hit->at_ms };
+    if (fold_load(t, tenant, x, &found, e) || (!found && fold_has_room(t, tenant, s->id, &room, e)))
+        return e->code;
+    if (!room && !str_eq(hit->cause, S("other"))) {
+        struct hit other = *hit;
+        other.cause = S("other");
+        *ret = fold_find(t, s->id, kind, other.cause);
+        return *ret ? ERR_OK : fold_open(t, tenant, s, kind, &other, ret, e);
+    }
+    if (!found)
+        x->incident.id = uuid_next(&t->notifier->ids, t->now_ms);
+    t->incidents[t->incident_count++] = *ret = x;
+    return ERR_OK;
+}
+
+/* The status of the last attempt, for people. */
+static int64_t fold_http_status(struct turn *t, const struct task *task)
+{
+    struct execution_filter f = { .tenant = task->tenant,
+                                  .task = uuid_is_nil(task->parent) ? task->id : task->parent,
+                                  .limit = EXECUTIONS_READ };
+    struct execution_page page = { 0 };
+    struct error ignored;
+    bool found = reader_executions(t->notifier->reader, &f, &t->arena, &page, &ignored) == ERR_OK && page.executions.n;
+    return found ? page.executions.v[0].http_status : 0;
+}
+
+/* How many occurrences of a recurring task failed in a row, up to max. */
+static int64_t fold_fails(struct turn *t, const struct task *task, int64_t max)
+{
+    struct task_filter f = { .tenant = task->tenant,
+                             .parent = task->parent,
+                             .states = 1U << TASK_COMPLETED | 1U << TASK_FAILED,
+                             .limit = (size_t)max,
+                             .brief = true };
+    struct task_page page = { 0 };
+    struct error ignored;
+    int64_t n = 0;
+    if (reader_list(t->notifier->reader, &f, &t->arena, &page, &ignored))
+        return 1;
+    while ((size_t)n < page.tasks.n && page.tasks.v[n].state == TASK_FAILED)
+        n++;
+    return max_of(n, (int64_t)1);
+}
+
+static enum err fold_add(struct turn *t, struct turn_incident *x, const struct hit *hit, const struct task *task,
+                         int64_t count, struct error *e)
+{
+    struct incident *i = &x->incident;
+    bool is_occurrence = !uuid_is_nil(task->parent);
+    struct incident_task shown = { .id = is_occurrence ? task->parent : task->id,
+                                   .name = task->name,
+                                   .queue = task->queue,
+                                   .error = str_utf8_cut(task->last_error, INCIDENT_ERROR_MAX),
+                                   .scheduled_ms = task->scheduled_ms,
+                                   .attempt = task->attempts };
+    i->count += count;
+    i->first_ms = min_of(i->first_ms, hit->at_ms);
+    i->last_ms = max_of(i->last_ms, hit->at_ms);
+    if (i->task_count < INCIDENT_TASKS_MAX)
+        shown.http_status = fold_http_status(t, task);
+    if (is_occurrence && x->setting->after > 1)
+        i->fails = max_of(i->fails, fold_fails(t, task, x->setting->after));
+    bool fits = incident_add_task(i, &shown, task->parent, &t->arena);
+    return fits ? ERR_OK : error_no_room(e);
+}
+
+static enum err fold_task(struct turn *t, const struct hit *hit, struct uuid id, int64_t count, struct error *e)
+{
+    const struct turn_tenant *all;
+    struct task task = { 0 };
+    if (notifier_settings(t, hit->tenant, &all, e))
+        return e->code;
+    enum err rc = reader_get(t->notifier->reader, hit->tenant, id, &t->arena, &task, e);
+    if (rc && rc != ERR_NOT_FOUND)
+        return rc;
+    if (rc)
+        task = (struct task){ .id = id, .tenant = hit->tenant };
+    for (size_t i = 0; i < all->n; i++) {
+        const struct turn_setting *s = &all->v[i];
+        enum incident_kind kind;
+        bool is_dead = task.state == TASK_FAILED && uuid_is_nil(task.run);
+        if (!s->setting.enabled || !incident_kind_of(&s->setting, hit->kind, is_dead, &kind) ||
+            !setting_matches(&s->setting, &task))
+            continue;
+        struct turn_incident *x = fold_find(t, s->id, kind, hit->cause);
+        if (!x && fold_open(t, hit->tenant, s, kind, hit, &x, e))
+            return e->code;
+        if (fold_add(t, x, hit, &task, count, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+/* The tasks that a hit does not name count with the last one that it names. */
+static enum err fold_hit(struct turn *t, const struct hit *hit, struct error *e)
+{
+    struct str rest = hit->tasks, word;
+    int64_t left = hit->count;
+    while (str_cut(&rest, ' ', &word)) {
+        struct uuid id;
+        if (!uuid_parse(word, &id))
+            continue;
+        if (fold_task(t, hit, id, rest.n ? 1 : max_of(left, (int64_t)1), e))
+            return e->code;
+        left--;
+    }
+    return hit->tasks.n ? ERR_OK : fold_task(t, hit, (struct uuid){ { 0 } }, hit->count, e);
+}
+
+enum err notifier_fold(struct turn *t, bool *ret_more, struct error *e)
+{
+    struct hit_list hits = { 0 };
+    struct uuid ids[FOLD_HITS];
+    size_t n = 0;
+    if (reader_hits(t->notifier->reader, FOLD_HITS, &t->arena, &hits, e))
+        return e->code;
+    const size_t enough = FOLD_INCIDENTS - HIT_TASKS_MAX * 2;
+    for (; n < hits.n && t->incident_count < enough && t->arena.total < t->arena.max / 2; n++) {
+        ids[n] = hits.v[n].id;
+        if (fold_hit(t, &hits.v[n], e))
+            return e->code;
+    }
+    for (size_t i = 0; i < t->incident_count; i++)
+        if (fold_carry_out(t, t->incidents[i], false, e))
+            return e->code;
+    t->incident_count = 0;
+    *ret_more = n > 0;
+    return turn_write(t, ids, n, e);
+}
+
+/* ---- incidents that are due ---- */
+
+/* A recurring task has recovered if its last attempt succeeded after the incident's last hit, or if it does not run any
+ * more. */
+static enum err fold_task_recovered(struct turn *t, const struct turn_incident *x, struct uuid id, bool *ret,
+                                    struct error *e)
+{
+    struct arena_mark mark = arena_mark(&t->arena);
+    struct execution_filter f = { .tenant = x->tenant, .task = id, .limit = 1 };
+    struct execution_page page = { 0 };
+    struct task task = { 0 };
+    enum err rc = reader_get(t->notifier->reader, x->tenant, id, &t->arena, &task, e);
+    bool gone = rc == ERR_NOT_FOUND || (!rc && (task.deleted || task_is_final(task.state)));
+    bool edited = !rc && task.version > 1 && task.updated_ms > x->incident.last_ms;
+    rc = rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    if (!rc && !gone && !edited)
+        rc = reader_executions(t->notifier->reader, &f, &t->arena, &page, e);
+    const struct execution *last = !rc && page.executions.n ? &page.executions.v[0] : NULL;
+    *ret = gone || edited ||
+           (last && last->status == EXECUTION_COMPLETED && last->completed_us / 1000 >= x->incident.last_ms);
+    arena_rewind(&t->arena, mark);
+    return rc;
+}
+
+/* Takes out the tasks that have recovered, up to the first one that has not. */
+static enum err fold_recovered(struct turn *t, struct turn_incident *x, bool *ret, struct error *e)
+{
+    struct incident *i = &x->incident;
+    size_t n = 0;
+    bool recovered = true;
+    while (n < i->recurring_count && recovered) {
+        if (fold_task_recovered(t, x, i->recurring[n], &recovered, e))
+            return e->code;
+        n += recovered;
+    }
+    *ret = n == i->recurring_count && n > 0;
+    if (*ret)
+        return ERR_OK;
+    i->recurring += n;
+    i->recurring_count -= n;
+    return ERR_OK;
+}
+
+static enum err fold_look_at(struct turn *t, const struct record *r, struct error *e)
+{
+    struct turn_incident x = { .tenant = r->tenant, .version = r->version };
+    bool recovered = false;
+    if (incident_read(r->doc, &t->arena, &x.incident, e) || notifier_setting(t, r->tenant, r->setting, &x.setting, e))
+        return e->code;
+    if (!x.setting || !x.setting->enabled) { /* it was removed, or disabled */
+        x.incident.closed_ms = t->now_ms;
+        return turn_add_incident(t, &x, 0, e) ? e->code : turn_write(t, NULL, 0, e);
+    }
+    if (!incident_is_every(&x.incident, x.setting) && fold_recovered(t, &x, &recovered, e))
+        return e->code;
+    return fold_carry_out(t, &x, recovered, e) ? e->code : turn_write(t, NULL, 0, e);
+}
+
+enum err notifier_look_at_incidents(struct turn *t, bool *ret_more, struct error *e)
+{
+    struct record_filter f = { .kind = RECORD_INCIDENT, .due_ms = t->now_ms, .limit = INCIDENTS_LOOKED_AT };
+    struct record_page page = { 0 };
+    if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
+        return e->code;
+    *ret_more = page.more;
+    for (size_t i = 0; i < page.n; i++) {
+        enum err rc = fold_look_at(t, &page.v[i], e);
+        t->change_count = 0;
+        if (rc == ERR_CORRUPT)
+            log_error("incident_unreadable", kv_uuid("incident", page.v[i].id), kv_err(e));
+        else if (rc && rc != ERR_CONFLICT)
+            return rc;
+    }
+    return ERR_OK;
+}

@@ -1,0 +1,16 @@
+#pragma once
+/* server/notify/mail_settings.h - the mail server of notifications: smtp.url, smtp.from, smtp.user, smtp.password and
+ * notify.email_domains. */
+#include "base/option/option.h"
+
+enum { MAIL_PASSWORD_MAX = 4096 };
+
+struct mail_settings {
+    const char *url; /* NULL: no mail is sent. Texts are borrowed from the options */
+    const char *from, *user;
+    char password[MAIL_PASSWORD_MAX];
+    struct str domains;
+    bool is_local; /* the server is on this machine: TLS is not required */
+};
+
+enum err mail_settings_read(const struct options *o, struct mail_settings *ret, struct error *e) must_use;

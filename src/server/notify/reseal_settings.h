@@ -1,0 +1,15 @@
+#pragma once
+/* server/notify/reseal_settings.h - encrypts the secrets of notification settings with the first key of the key
+ * file. */
+#include "port/secrets.h"
+#include "port/store.h"
+
+struct reseal_setup {
+    const struct secrets *secrets;
+    struct reader *reader;
+    void (*found)(void *context, struct str key_id);                  /* a secret needs this key */
+    enum err (*apply)(void *context, struct op *op, struct error *e); /* and waits for it */
+    void *context;
+};
+
+enum err reseal_settings(const struct reseal_setup *setup, int64_t now_ms, struct error *e) must_use;

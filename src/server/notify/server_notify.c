@@ -1,0 +1,47 @@
+/* Notifications: what the store is to leave hits of, and the notifier. */
+#include "server/notify/notifier.h"
+#include "server/server_internal.h"
+
+static unsigned server_wants_of(const struct hit_wants *w, int32_t tenant)
+{
+    return catalog_cache_wants(((const struct server_wants *)w)->catalog, tenant);
+}
+
+void server_want_hits(struct server *a)
+{
+    a->wants = (struct server_wants){ { server_wants_of }, a->catalog };
+    for (int way = 0; way < OP_ROUTES; way++)
+        if (a->ways[way])
+            a->ways[way]->wants = &a->wants.base;
+}
+
+enum err server_start_notifier(struct server *a, struct error *e)
+{
+    const struct mail_settings *mail = a->setup.mail;
+    if (a->setup.roles && !(a->setup.roles & NODE_SCHEDULER))
+        return ERR_OK;
+    struct notifier_setup setup = { .store = a->store,
+                                    .writer = batcher_writer(a->batchers[OP_VIA_ALL]),
+                                    .clock = a->setup.clock,
+                                    .catalog = a->catalog,
+                                    .secrets = a->secrets.n ? &a->secrets : NULL,
+                                    .sender = { .guard = server_guard(a), .ca_file = a->setup.ca_file } };
+    if (mail && mail->url) {
+        setup.sender.smtp_url = mail->url;
+        setup.sender.smtp_user = mail->user;
+        setup.sender.smtp_password = mail->password;
+        setup.sender.smtp_plaintext = mail->is_local;
+        setup.mail_from = str_from(mail->from);
+    }
+    return notifier_new(&setup, &a->notifier, e);
+}
+
+bool server_notifications_are_known(void *context)
+{
+    return node_view_all_notify(((struct server *)context)->view);
+}
+
+void server_on_message_made(void *context)
+{
+    notifier_wake(((struct server *)context)->notifier);
+}

@@ -1,0 +1,58 @@
+"""kill -9 around each step of a notification: no incident is untold, and a kill repeats one message at most, under the same id."""
+
+import json
+import os
+
+import pytest
+
+from server import Reply, until
+
+pytestmark = pytest.mark.standalone("each failpoint kills the only process")
+
+ROUNDS = 25 if os.environ.get("BELFRY_TEST_LONG") else 1
+FAILPOINTS = ("before_fold", "after_fold", "before_send", "after_send")
+PLACES = 3
+
+
+def told(receiver):
+    """Each incident that was told as opened, with the ids of its messages."""
+    seen = {}
+    for call in receiver.to("/told"):
+        message = json.loads(call.body)
+        if message["type"] == "incident.opened":
+            seen.setdefault(message["data"]["incident"], []).append(call.headers["webhook-id"])
+    return seen
+
+
+@pytest.mark.parametrize("point", FAILPOINTS)
+@pytest.mark.parametrize("turn", range(ROUNDS))
+def test_a_kill_leaves_no_incident_untold(make_server, receiver, point, turn):
+    server = make_server()
+    client = server.client()
+    body = {"name": "ops", "on_failure": True, "group_wait": "0s", "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": receiver.url("/told")}}
+    assert client.post("/v1/notification-settings", body).status == 201
+    server.stop()
+    server.start(env={"BELFRY_FAILPOINT": f"{point}:kill:{1 + turn % PLACES}"})
+    client = server.client()
+    for i in range(PLACES):
+        place = f"/fail-{chr(97 + i)}"
+        receiver.answer(place, Reply(400))
+        try:
+            client.create(retry={"max_attempts": 1}, delay="0s", **receiver.target(place))
+        except OSError:
+            break  # it was killed already
+    made = i + 1
+    server.process.wait(20)
+    server.start(env={"BELFRY_FAILPOINT": ""})
+    client = server.client()
+    until(lambda: all(t["status"] == "FAILED" for t in client.all("/v1/tasks")), why="tasks did not run")
+    failed = len(client.all("/v1/tasks"))
+    assert failed in (made, made - 1)
+    until(lambda: len(told(receiver)) == failed, timeout_s=40, why=lambda: (told(receiver), client.get("/v1/incidents").json))
+    until(lambda: all(n["state"] == "SENT" for n in client.get("/v1/notifications").json["notifications"]), timeout_s=40,
+          why=lambda: client.get("/v1/notifications").json)
+    assert {i["id"] for i in client.get("/v1/incidents").json["incidents"]} == set(told(receiver))
+    messages = told(receiver).values()
+    assert all(len(set(ids)) == 1 for ids in messages), "a repeat has the same id"
+    repeats = sum(len(ids) - 1 for ids in messages)
+    assert repeats <= (PLACES if point == "after_send" else 1), messages

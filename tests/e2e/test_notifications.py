@@ -1,0 +1,380 @@
+"""Notifications: who is told what of a failure, how often, and that it is told although somebody is killed on the way."""
+
+import base64
+import contextlib
+import email
+import email.header
+import hashlib
+import hmac
+import json
+import socket
+import threading
+
+import pytest
+
+from server import Reply, at, now_ms, until
+from test_api import assert_problem
+
+ONCE = {"retry": {"max_attempts": 1}, "delay": "0s"}
+SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+OTHER_SECRET = "whsec_" + base64.b64encode(bytes(range(1, 33))).decode()
+
+
+def add(client, receiver, path="/told", **more):
+    """A setting that tells the receiver at once."""
+    body = {"name": "ops", "on_failure": True, "group_wait": "0s", "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": receiver.url(path)}}
+    body.update(more)
+    answer = client.post("/v1/notification-settings", body)
+    assert answer.status == 201, answer
+    assert answer.headers["location"] == f"/v1/notification-settings/{answer.json['id']}"
+    return answer.json
+
+
+def fail(client, receiver, count=1, path="/fail", **more):
+    receiver.answer(path, Reply(400))
+    tasks = [client.create(**{**ONCE, **receiver.target(path), **more})["id"] for _ in range(count)]
+    for task in tasks:
+        client.wait_for(task, "FAILED")
+    return tasks
+
+
+def told(receiver, count=1, path="/told"):
+    return [json.loads(c.body) for c in receiver.wait(path, count)]
+
+
+def incidents(client, **query):
+    answer = client.get("/v1/incidents?" + "&".join(f"{k}={v}" for k, v in query.items()))
+    assert answer.status == 200, answer
+    return answer.json["incidents"]
+
+
+def notifications(client):
+    return client.get("/v1/notifications").json["notifications"]
+
+
+def signature(secret, call):
+    signed = f"{call.headers['webhook-id']}.{call.headers['webhook-timestamp']}.".encode() + call.body
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+
+
+def test_a_failure_is_told_once_and_signed(client, receiver):
+    setting = add(client, receiver, delivery_config={"url": receiver.url("/told"), "secret": SECRET})
+    assert setting["delivery_config"]["secret"] == "***"
+    task, = fail(client, receiver, name="nightly")
+    message, = told(receiver)
+    assert message["type"] == "incident.opened" and message["data"]["kind"] == "FAILURE"
+    assert message["data"]["setting"] == setting["id"] and message["data"]["tenant"] == "default"
+    shown, = message["data"]["tasks"]
+    assert (shown["id"], shown["name"], shown["http_status"], shown["error"]) == (task, "nightly", 400, "HTTP 400")
+    call, = receiver.to("/told")
+    assert call.headers["webhook-signature"] == signature(SECRET, call)
+    incident, = incidents(client)
+    assert (incident["id"], incident["state"], incident["count"]) == (message["data"]["incident"], "OPEN", 1)
+    sent = until(lambda: [n for n in notifications(client) if n["state"] == "SENT"], why=lambda: notifications(client))
+    assert sent[0]["id"] == call.headers["webhook-id"] and sent[0]["attempts"] == 1
+
+
+def test_failures_of_one_cause_are_one_message_and_of_two_causes_two(client, receiver):
+    add(client, receiver)
+    fail(client, receiver, 10)
+    told(receiver)
+    fail(client, receiver, 5)
+    until(lambda: incidents(client)[0]["count"] == 15, why=lambda: incidents(client))
+    assert len(receiver.to("/told")) == 1
+    fail(client, receiver, 1, path="/other-place")
+    assert len({m["data"]["incident"] for m in told(receiver, 2)}) == 2
+
+
+def test_only_what_a_setting_wants_is_told(client, receiver):
+    add(client, receiver, path="/a", on_failure=False, on_success=True, filter={"queue": "mail*"})
+    add(client, receiver, path="/b", filter={"name": "wanted"})
+    add(client, receiver, path="/c", on_failure=False, on_dead_letter=True, filter={"task_type": "report"})
+    client.wait_for(client.create(**ONCE, **receiver.target("/ok"), queue="mails")["id"], "COMPLETED")
+    fail(client, receiver, name="wanted", queue="mails")
+    fail(client, receiver, name="other", task_type="report")
+    assert [m["data"]["kind"] for m in told(receiver, path="/a")] == ["SUCCESS"]
+    assert [m["data"]["tasks"][0]["name"] for m in told(receiver, path="/b")] == ["wanted"]
+    assert [m["data"]["kind"] for m in told(receiver, path="/c")] == ["DEAD_LETTER"]
+    until(lambda: all(n["state"] == "SENT" for n in notifications(client)), why=lambda: notifications(client))
+    assert [len(receiver.to(path)) for path in ("/a", "/b", "/c")] == [1, 1, 1]
+
+
+def test_retries_and_expired_tasks_are_told(client, receiver):
+    add(client, receiver, path="/retry", on_failure=False, on_retry=True)
+    add(client, receiver, path="/missed", on_failure=False, on_missed=True)
+    receiver.answer("/again", Reply(503), Reply(200))
+    client.wait_for(client.create(delay="0s", retry={"max_attempts": 3, "base_delay_ms": 10}, **receiver.target("/again"))["id"], "COMPLETED")
+    assert told(receiver, path="/retry")[0]["data"]["kind"] == "RETRY"
+    receiver.answer("/late", Reply(503))
+    client.wait_for(client.create(delay="0s", expires_after_seconds=1, retry={"max_attempts": 5, "base_delay_ms": 60000, "jitter": "NONE"},
+                                  **receiver.target("/late"))["id"], "EXPIRED")
+    message, = told(receiver, path="/missed")
+    assert (message["data"]["kind"], message["data"]["cause"]) == ("MISSED", "expired")
+
+
+def test_a_recurring_task_that_recovers_is_told_so_once(client, receiver):
+    add(client, receiver, on_recovered=True)
+    receiver.answer("/job", Reply(400))
+    task = client.create(interval_seconds=1, retry={"max_attempts": 1}, **receiver.target("/job"))["id"]
+    opened, = told(receiver)
+    assert opened["type"] == "incident.opened" and opened["data"]["tasks"][0]["id"] == task
+    receiver.answer("/job", Reply(200))
+    closed = told(receiver, 2)[1]
+    assert closed["type"] == "incident.closed" and closed["data"]["incident"] == opened["data"]["incident"]
+    until(lambda: not incidents(client, state="OPEN"), why=lambda: incidents(client))
+    assert incidents(client)[0]["recovered"] is True
+
+
+def test_with_after_only_a_series_of_failures_is_told(client, receiver):
+    add(client, receiver, after=3)
+    fail(client, receiver, 2)
+    until(lambda: [i["count"] for i in incidents(client)] == [2], why=lambda: incidents(client))
+    assert incidents(client)[0]["told"] == 0
+    fail(client, receiver, 1)
+    assert told(receiver)[0]["data"]["count"] == 3
+
+
+def test_an_incident_is_muted_and_acknowledged(client, receiver):
+    add(client, receiver, group_wait="2s")
+    fail(client, receiver)
+    incident, = until(lambda: incidents(client), why="there is no incident")
+    muted = client.post(f"/v1/incidents/{incident['id']}/mute", {"for": "1h"})
+    assert muted.status == 200 and muted.json["muted_until"] > at(now_ms())
+    acked = client.post(f"/v1/incidents/{incident['id']}/ack")
+    assert acked.status == 200 and acked.json["acknowledged_at"] and acked.json["acknowledged_by"]
+    assert client.get(f"/v1/incidents/{incident['id']}").json["acknowledged_at"] == acked.json["acknowledged_at"]
+    assert_problem(client.post(f"/v1/incidents/{incident['id']}/mute", {"until": "2001-01-01T00:00:00Z"}), 400)
+    assert_problem(client.post(f"/v1/incidents/{incident['id']}/mute", {"for": "1h", "until": at(now_ms() + 60000)}), 400)
+    fail(client, receiver, path="/other")
+    told(receiver)  # the one that is not muted
+    assert len(receiver.to("/told")) == 1
+
+
+def test_a_test_answers_what_became_of_it_and_a_message_is_sent_again(client, receiver):
+    setting = add(client, receiver)
+    answer = client.post(f"/v1/notification-settings/{setting['id']}/test")
+    assert (answer.status, answer.json["state"], answer.json["http_status"]) == (200, "SENT", 200)
+    assert told(receiver)[0]["type"] == "test"
+    receiver.answer("/told", Reply(404), Reply(200))
+    failed = client.post(f"/v1/notification-settings/{setting['id']}/test")
+    assert (failed.status, failed.json["state"], failed.json["error"]) == (200, "FAILED", "HTTP 404")
+    again = client.post(f"/v1/notifications/{failed.json['id']}/resend")
+    assert again.status == 202
+    until(lambda: client.get(f"/v1/notifications/{failed.json['id']}").json["state"] == "SENT", why=lambda: notifications(client))
+    calls = receiver.wait("/told", 3)
+    assert calls[1].headers["webhook-id"] == calls[2].headers["webhook-id"] == failed.json["id"]
+    assert_problem(client.post("/v1/notification-settings/00000000-0000-7000-8000-000000000000/test"), 404)
+
+
+def test_a_receiver_that_fails_gets_the_message_again_under_the_same_id(client, receiver):
+    receiver.answer("/told", Reply(503, headers={"Retry-After": "1"}), Reply(200))
+    add(client, receiver)
+    fail(client, receiver)
+    calls = receiver.wait("/told", 2)
+    assert calls[0].headers["webhook-id"] == calls[1].headers["webhook-id"]
+    message = until(lambda: [n for n in notifications(client) if n["state"] == "SENT"], why=lambda: notifications(client))[0]
+    assert message["attempts"] == 2
+
+
+def test_slack_and_push_get_their_own_forms(client, receiver):
+    slack = add(client, receiver, delivery_type="SLACK_WEBHOOK", delivery_config={"url": receiver.url("/slack")})
+    assert slack["delivery_config"] == {"url": "***"}
+    add(client, receiver, delivery_type="PUSH", delivery_config={"url": receiver.url("/push"), "topic": "ops", "token": "tk_1", "priority": 5})
+    fail(client, receiver, name="a<b>&c")
+    message, = told(receiver, path="/slack")
+    assert "a&lt;b&gt;&amp;c" in message["text"] and message["blocks"][0]["type"] == "section"
+    push, = told(receiver, path="/push")
+    assert (push["topic"], push["priority"], push["tags"]) == ("ops", 5, ["warning"]) and "a<b>&c" in push["title"]
+    assert receiver.to("/push")[0].headers["authorization"] == "Bearer tk_1"
+
+
+def test_messages_beyond_the_limit_are_counted(client, receiver):
+    setting = add(client, receiver, max_per_hour=2)
+    for i in range(4):
+        fail(client, receiver, path=f"/place-{chr(97 + i)}")
+    rows = until(lambda: len(incidents(client)) == 4 and [n for n in notifications(client) if n["type"] == "suppressed"], why=lambda: incidents(client))
+    assert rows[0]["setting"] == setting["id"] and rows[0]["state"] == "WAITING"
+    assert len(receiver.wait("/told", 2)) == 2
+
+
+def test_steps_are_told_until_somebody_acknowledges(client, receiver):
+    steps = [{"after": "1m", "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": receiver.url("/boss")}}]
+    assert add(client, receiver, steps=steps)["steps"] == steps
+    problem = assert_problem(client.post("/v1/notification-settings", {"name": "x", "on_failure": True, "delivery_type": "HTTP_WEBHOOK",
+                                                                       "delivery_config": {"url": receiver.url("/")}, "steps": [{"after": "1m"}]}), 400)
+    assert problem["errors"][0]["field"].startswith("steps[0]")
+
+
+# ---- settings ----
+
+BAD = {
+    "no type": ({}, "delivery_type"), "nothing wanted": ({"delivery_type": "HTTP_WEBHOOK", "on_failure": False}, "on_failure"),
+    "no url": ({"delivery_type": "HTTP_WEBHOOK"}, "delivery_config.url"), "scheme": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "ftp://x"}}, "delivery_config.url"),
+    "user": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://a:b@x/"}}, "delivery_config.url"),
+    "short secret": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/", "secret": "whsec_YQ=="}}, "delivery_config.secret"),
+    "hidden": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/", "secret": "***"}}, "delivery_config.secret"),
+    "sealed": ({"delivery_type": "PUSH", "delivery_config": {"url": "https://x/", "topic": "t", "token": "enc:1:a:b"}}, "delivery_config.token"),
+    "no topic": ({"delivery_type": "PUSH", "delivery_config": {"url": "https://x/"}}, "delivery_config.topic"),
+    "not used": ({"delivery_type": "SLACK_WEBHOOK", "delivery_config": {"url": "https://x/", "topic": "t"}}, "delivery_config.topic"),
+    "mail": ({"delivery_type": "EMAIL", "delivery_config": {"to": ["a@example.com"]}}, "delivery_type"), "unknown": ({"when": 1}, "when"),
+    "wait": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "group_wait": "2h"}, "group_wait"),
+    "own field": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/", "old_secret": "x"}}, "delivery_config"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_setting_that_makes_no_sense_is_refused(client, name):
+    body, field = BAD[name]
+    problem = assert_problem(client.post("/v1/notification-settings", {"name": "x", "on_failure": True, **body}), 400)
+    assert problem["errors"][0]["field"] == field, problem
+
+
+def test_settings_are_listed_changed_and_removed(client, receiver):
+    a, b = add(client, receiver), add(client, receiver, name="second", user_id="u1")
+    listed = client.get("/v1/notification-settings").json["notification_settings"]
+    assert [s["id"] for s in listed] == [a["id"], b["id"]]
+    path = f"/v1/notification-settings/{b['id']}"
+    assert client.get(path).json == b
+    changed = client.request("PATCH", path, {"name": "third", "repeat_every": "1d"})
+    assert changed.status == 200 and (changed.json["name"], changed.json["repeat_every"], changed.json["version"]) == ("third", "1d", 2)
+    assert changed.json["user_id"] == "u1" and changed.json["group_wait"] == "0s"
+    assert_problem(client.request("PATCH", path, {"name": "x"}, headers={"If-Match": '"1"'}), 412)
+    assert client.request("DELETE", path).status == 204
+    assert_problem(client.get(path), 404)
+    assert_problem(client.request("PATCH", path, {"name": "x"}), 404)
+    assert_problem(client.request("DELETE", path), 404)
+
+
+def test_a_disabled_or_removed_setting_tells_nothing(client, receiver):
+    setting = add(client, receiver)
+    other = add(client, receiver, path="/other-told")
+    assert client.request("PATCH", f"/v1/notification-settings/{setting['id']}", {"enabled": False}).json["enabled"] is False
+    fail(client, receiver)
+    told(receiver, path="/other-told")
+    client.request("DELETE", f"/v1/notification-settings/{other['id']}")
+    fail(client, receiver)
+    assert not receiver.to("/told") and len(receiver.to("/other-told")) == 1
+
+
+def test_a_new_secret_signs_beside_the_old_one_for_a_day(client, receiver):
+    setting = add(client, receiver, delivery_config={"url": receiver.url("/told"), "secret": SECRET})
+    path = f"/v1/notification-settings/{setting['id']}"
+    assert client.request("PATCH", path, {"delivery_config": {"secret": OTHER_SECRET}}).json["delivery_config"]["secret"] == "***"
+    assert client.request("PATCH", path, {"name": "kept", "delivery_config": {"secret": "***"}}).status == 200
+    client.post(path + "/test")
+    call, = receiver.wait("/told")
+    assert call.headers["webhook-signature"].split(" ") == [signature(OTHER_SECRET, call), signature(SECRET, call)]
+
+
+def test_a_token_does_not_go_to_another_address(client, receiver):
+    setting = add(client, receiver, delivery_type="PUSH", delivery_config={"url": receiver.url("/a"), "topic": "t", "token": "tk"})
+    problem = assert_problem(client.request("PATCH", f"/v1/notification-settings/{setting['id']}", {"delivery_config": {"url": receiver.url("/b")}}), 400)
+    assert problem["errors"][0]["field"] == "delivery_config.token"
+
+
+@pytest.mark.standalone("a file of the store is searched")
+def test_secrets_of_a_setting_are_not_in_the_store(make_server, receiver):
+    server = make_server()
+    client = server.client()
+    add(client, receiver, delivery_type="PUSH", delivery_config={"url": receiver.url("/a"), "topic": "t", "token": "tk_canary_token"})
+    add(client, receiver, delivery_config={"url": receiver.url("/a"), "secret": SECRET})
+    server.stop()
+    stored = b"".join(p.read_bytes() for p in server.data_dir.iterdir() if p.is_file() and p.name.startswith("belfry.db"))
+    assert b"tk_canary_token" not in stored and SECRET.removeprefix("whsec_").encode() not in stored
+
+
+@pytest.mark.standalone("the key file of one node is rotated")
+def test_a_rotated_key_file_encrypts_settings_again(make_server, receiver, belfry):
+    server = make_server()
+    client = server.client()
+    setting = add(client, receiver, delivery_config={"url": receiver.url("/told"), "secret": SECRET})
+    server.stop()
+    assert belfry("secrets", "rotate", "--data-dir", str(server.data_dir)).code == 0
+    server.start()
+    client = server.client()
+    until(lambda: not client.get("/v1/scheduler/status").json["secrets"]["older_keys"], why="the older key is still needed")
+    assert client.post(f"/v1/notification-settings/{setting['id']}/test").json["state"] == "SENT"
+    call, = receiver.wait("/told")
+    assert call.headers["webhook-signature"] == signature(SECRET, call)
+
+
+class Mailbox:
+    """An SMTP server that keeps what it gets, and refuses some recipients."""
+
+    def __init__(self, refused=()):
+        self.mails, self.refused = [], refused
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        with connection, connection.makefile("rwb") as stream:
+            def say(line):
+                stream.write(line + b"\r\n")
+                stream.flush()
+            to = []
+            say(b"220 test")
+            while line := stream.readline():
+                word = line.split()[0].upper() if line.split() else b""
+                if word == b"RCPT" and any(r.encode() in line for r in self.refused):
+                    say(b"550 no such user")
+                elif word == b"DATA":
+                    say(b"354 go on")
+                    lines = iter(stream.readline, b".\r\n")
+                    self.mails.append((to, email.message_from_bytes(b"".join(lines))))
+                    say(b"250 kept")
+                else:
+                    to += [line.decode().strip()] if word == b"RCPT" else []
+                    say(b"221 bye" if word == b"QUIT" else b"250 ok")
+
+    def close(self):
+        self.listener.close()
+
+
+@pytest.mark.standalone("one node has the mail server")
+def test_mail_goes_to_the_recipients_that_are_allowed(make_server, receiver):
+    with contextlib.closing(Mailbox(refused=("gone@example.com",))) as mailbox:
+        server = make_server(env={"BELFRY_SMTP_URL": f"smtp://127.0.0.1:{mailbox.port}", "BELFRY_SMTP_FROM": "belfry@example.com",
+                                  "BELFRY_NOTIFY_EMAIL_DOMAINS": "example.com"})
+        client = server.client()
+        to = ["ann@example.com", "gone@example.com"]
+        add(client, receiver, delivery_type="EMAIL", delivery_config={"to": to})
+        problem = assert_problem(client.post("/v1/notification-settings", {"name": "x", "on_failure": True, "delivery_type": "EMAIL",
+                                                                           "delivery_config": {"to": ["ann@elsewhere.com"]}}), 400)
+        assert problem["errors"][0]["field"] == "delivery_config.to"
+        fail(client, receiver, name="Übersicht")
+        until(lambda: mailbox.mails, why=lambda: notifications(client))
+        recipients, mail = mailbox.mails[0]
+        assert len(recipients) == 1 and "ann@example.com" in recipients[0]
+        subject = str(email.header.make_header(email.header.decode_header(mail["subject"])))
+        assert subject == "Belfry: 'Übersicht' failed" and mail["auto-submitted"] == "auto-generated"
+        text = mail.get_payload(decode=True).decode()
+        sent = until(lambda: [n for n in notifications(client) if n["state"] == "SENT"], why=lambda: notifications(client))[0]
+        assert "Kind: FAILURE" in text and sent["id"] in mail["message-id"]
+        assert len(mailbox.mails) == 1
+
+
+def test_another_tenant_sees_nothing(server, client, receiver):
+    setting = add(client, receiver)
+    fail(client, receiver)
+    told(receiver)
+    incident, = incidents(client)
+    client.post("/v1/tenants", {"name": "acme"})
+    key = client.post("/v1/api-keys", {"name": "k", "tenant": "acme", "scopes": ["notifications:read", "notifications:write"]}).json["key"]
+    other = {"headers": {"Authorization": f"Bearer {key}"}, "auth": False}
+    assert client.get("/v1/incidents", **other).json["incidents"] == []
+    assert client.get("/v1/notifications", **other).json["notifications"] == []
+    assert client.get("/v1/notification-settings", **other).json["notification_settings"] == []
+    for path in (f"/v1/notification-settings/{setting['id']}", f"/v1/incidents/{incident['id']}", f"/v1/notifications/{notifications(client)[0]['id']}"):
+        assert_problem(client.get(path, **other), 404)
+    assert_problem(client.post(f"/v1/incidents/{incident['id']}/ack", **other), 404)
+    assert_problem(client.post(f"/v1/notification-settings/{setting['id']}/test", **other), 404)

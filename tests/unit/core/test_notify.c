@@ -1,0 +1,319 @@
+/* Settings, incidents and messages of notifications. */
+#include "check.h"
+
+#include "base/json/json.h"
+#include "core/notify/notification.h"
+
+#define NOW INT64_C(1770710400000) /* 2026-02-10T08:00:00Z */
+enum { SECOND = 1000, MINUTE = 60000, HOUR = 3600000 };
+
+static struct arena arena;
+
+static int set_up(void **state)
+{
+    (void)state;
+    arena_init(&arena, 1 << 20);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    arena_release(&arena);
+    return 0;
+}
+
+static struct setting some_setting(void)
+{
+    struct setting s = setting_default();
+    s.name = S("ops");
+    s.on_failure = s.on_recovered = true;
+    s.kind = CHANNEL_HTTP_WEBHOOK;
+    s.channel.url = S("https://hooks.example.com/");
+    return s;
+}
+
+static struct uuid id_of(int n)
+{
+    return uuid_derived_from(NOW, (struct uuid){ { 1 } }, n);
+}
+
+static struct incident some_incident(bool recurring)
+{
+    struct incident i = { .id = id_of(1), .setting = id_of(2), .kind = INCIDENT_FAILURE, .cause = S("aa"), .count = 1 };
+    struct incident_task t = { .id = id_of(3), .name = S("nightly"), .error = S("HTTP 500"), .attempt = 1 };
+    i.first_ms = i.last_ms = NOW;
+    assert_true(incident_add_task(&i, &t, recurring ? id_of(4) : (struct uuid){ { 0 } }, &arena));
+    return i;
+}
+
+/* Carries out what is due; returns the message, or MESSAGE_NONE. */
+static enum notification_type look(struct incident *i, const struct setting *s, bool recovered, int64_t now_ms)
+{
+    struct incident_plan p = incident_plan(i, s, recovered, now_ms);
+    incident_carry_out(i, &p, now_ms);
+    return p.tell;
+}
+
+static void a_setting_comes_back_as_it_was_written(void **state)
+{
+    (void)state;
+    struct setting s = some_setting(), back;
+    struct error e = { 0 };
+    cleanup_with(buf_release) struct buf doc, again;
+    struct jw w;
+    struct str to[] = { S("a@example.com"), S("b@example.com") };
+    struct setting_step step = { .after_ms = HOUR, .kind = CHANNEL_EMAIL, .channel.to = { to, 2 } };
+    s.steps = &step;
+    s.step_count = 1;
+    s.filter.queue = S("mail*");
+    s.channel.secret = S("whsec_x");
+    s.muted_until_ms = NOW;
+    buf_init(&doc, 65536);
+    buf_init(&again, 65536);
+    jw_init(&w, &doc);
+    jw_object(&w);
+    setting_write(&w, &s, false);
+    jw_object_end(&w);
+    assert_ok(setting_read(buf_str(&doc), &arena, &back, &e), &e);
+    jw_init(&w, &again);
+    jw_object(&w);
+    setting_write(&w, &back, false);
+    jw_object_end(&w);
+    assert_string_equal(buf_cstr(&doc), buf_cstr(&again));
+    assert_ok(setting_check(&back, &e), &e);
+    buf_reset(&again);
+    jw_init(&w, &again);
+    jw_object(&w);
+    setting_write(&w, &back, true);
+    jw_object_end(&w);
+    assert_null(strstr(buf_cstr(&again), "whsec_x"));
+}
+
+static void a_setting_wants_what_it_says_and_matches_by_prefix(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct task t = { .queue = S("mails"), .name = S("nightly") };
+    assert_int_equal(setting_wants(&s), 1U << HIT_FAILURE);
+    s.on_dead_letter = s.on_missed = true;
+    assert_int_equal(setting_wants(&s), 1U << HIT_FAILURE | 1U << HIT_MISSED);
+    s.enabled = false;
+    assert_int_equal(setting_wants(&s), 0);
+    assert_true(setting_matches(&s, &t));
+    s.filter.queue = S("mail*");
+    assert_true(setting_matches(&s, &t));
+    s.filter.name = S("night");
+    assert_false(setting_matches(&s, &t));
+}
+
+static void it_is_told_after_the_wait_and_again_after_the_interval(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = some_incident(true);
+    assert_int_equal(incident_plan(&i, &s, false, NOW).next_ms, NOW + RECOVERY_EVERY_MS);
+    assert_int_equal(look(&i, &s, false, NOW + 9 * SECOND), MESSAGE_NONE);
+    assert_int_equal(look(&i, &s, false, NOW + 10 * SECOND), MESSAGE_OPENED);
+    assert_int_equal(look(&i, &s, false, NOW + 10 * SECOND), MESSAGE_NONE);
+    assert_int_equal(look(&i, &s, false, NOW + 4LL * HOUR), MESSAGE_NONE);
+    assert_int_equal(look(&i, &s, false, NOW + 4LL * HOUR + 10 * SECOND), MESSAGE_REPEATED);
+    i.acked_ms = NOW;
+    assert_int_equal(look(&i, &s, false, NOW + 40LL * HOUR), MESSAGE_NONE);
+}
+
+static void a_recovery_is_told_only_if_the_failure_was(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident told = some_incident(true), untold = some_incident(true);
+    assert_int_equal(look(&told, &s, false, NOW + 10 * SECOND), MESSAGE_OPENED);
+    assert_int_equal(look(&told, &s, true, NOW + 20 * SECOND), MESSAGE_CLOSED);
+    assert_true(told.closed_ms == NOW + 20 * SECOND && told.recovered);
+    assert_int_equal(look(&untold, &s, true, NOW + 5 * SECOND), MESSAGE_NONE);
+    assert_true(untold.closed_ms);
+    s.on_recovered = false;
+    told = some_incident(true);
+    told.told = 1;
+    assert_int_equal(look(&told, &s, true, NOW + 20 * SECOND), MESSAGE_NONE);
+    assert_true(told.closed_ms);
+}
+
+static void one_time_tasks_end_in_silence_after_the_window(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = some_incident(false);
+    assert_int_equal(look(&i, &s, false, NOW + 10 * SECOND), MESSAGE_OPENED);
+    struct incident_plan p = incident_plan(&i, &s, false, NOW + 20 * SECOND);
+    assert_true(!p.close && p.next_ms == NOW + 5LL * MINUTE);
+    p = incident_plan(&i, &s, false, NOW + 5LL * MINUTE);
+    assert_true(p.close && p.tell == MESSAGE_NONE);
+    i.last_ms = NOW + MINUTE; /* one more hit */
+    assert_false(incident_plan(&i, &s, false, NOW + 5LL * MINUTE).close);
+}
+
+static void an_incident_that_was_not_looked_at_in_time_is_told_before_it_ends(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = some_incident(false);
+    assert_int_equal(look(&i, &s, false, NOW + HOUR), MESSAGE_OPENED);
+    assert_true(incident_plan(&i, &s, false, NOW + HOUR).close);
+}
+
+static void steps_come_in_their_order_until_it_is_acknowledged(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct setting_step steps[] = { { .after_ms = 10LL * MINUTE }, { .after_ms = 30LL * MINUTE } };
+    struct incident i = some_incident(true);
+    s.steps = steps;
+    s.step_count = 2;
+    assert_int_equal(look(&i, &s, false, NOW + 10 * SECOND), MESSAGE_OPENED);
+    assert_int_equal(look(&i, &s, false, NOW + 10LL * MINUTE), MESSAGE_NONE);
+    struct incident_plan p = incident_plan(&i, &s, false, NOW + 11LL * MINUTE);
+    assert_true(p.tell == MESSAGE_ESCALATED && p.step == 1);
+    incident_carry_out(&i, &p, NOW + 11LL * MINUTE);
+    assert_int_equal(look(&i, &s, false, NOW + 12LL * MINUTE), MESSAGE_NONE);
+    struct incident acked = i;
+    acked.acked_ms = NOW;
+    assert_int_equal(look(&acked, &s, false, NOW + 40LL * MINUTE), MESSAGE_NONE);
+    assert_int_equal(look(&i, &s, false, NOW + 40LL * MINUTE), MESSAGE_ESCALATED);
+    assert_int_equal(i.steps_told, 2);
+}
+
+static void a_muted_incident_is_told_when_the_mute_ends(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = some_incident(false);
+    i.muted_until_ms = NOW + HOUR;
+    assert_int_equal(look(&i, &s, false, NOW + 30LL * MINUTE), MESSAGE_NONE);
+    assert_false(i.closed_ms);
+    assert_int_equal(look(&i, &s, false, NOW + HOUR), MESSAGE_OPENED);
+}
+
+static void after_counts_failures_in_a_row_or_hits(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident one = some_incident(false), many = some_incident(true);
+    s.after = 3;
+    assert_int_equal(look(&one, &s, false, NOW + MINUTE), MESSAGE_NONE);
+    one.count = 3;
+    assert_int_equal(look(&one, &s, false, NOW + MINUTE), MESSAGE_OPENED);
+    many.count = 50; /* of many recurring tasks, each once */
+    assert_int_equal(look(&many, &s, false, NOW + MINUTE), MESSAGE_NONE);
+    many.fails = 3;
+    assert_int_equal(look(&many, &s, false, NOW + MINUTE), MESSAGE_OPENED);
+}
+
+static void successes_and_retries_are_always_groups(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = some_incident(true);
+    i.kind = INCIDENT_SUCCESS;
+    assert_int_equal(look(&i, &s, false, NOW + 10 * SECOND), MESSAGE_OPENED);
+    assert_true(incident_plan(&i, &s, false, NOW + 5LL * MINUTE).close);
+}
+
+static void a_failed_task_is_one_dead_letter_and_not_a_failure_too(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    enum incident_kind kind;
+    assert_true(incident_kind_of(&s, HIT_FAILURE, true, &kind) && kind == INCIDENT_FAILURE);
+    s.on_dead_letter = true;
+    assert_true(incident_kind_of(&s, HIT_FAILURE, true, &kind) && kind == INCIDENT_DEAD_LETTER);
+    assert_true(incident_kind_of(&s, HIT_FAILURE, false, &kind) && kind == INCIDENT_FAILURE);
+    s.on_failure = false;
+    assert_false(incident_kind_of(&s, HIT_FAILURE, false, &kind));
+    assert_false(incident_kind_of(&s, HIT_SUCCESS, false, &kind));
+}
+
+static void an_incident_comes_back_as_it_was_written(void **state)
+{
+    (void)state;
+    struct incident i = some_incident(true), back;
+    struct error e = { 0 };
+    cleanup_with(buf_release) struct buf doc, again;
+    struct jw w;
+    for (int k = 0; k < 30; k++) {
+        struct incident_task t = { .id = id_of(100 + k), .http_status = 500, .scheduled_ms = NOW };
+        assert_true(incident_add_task(&i, &t, id_of(200 + k % 20), &arena));
+    }
+    assert_true(i.task_count == INCIDENT_TASKS_MAX && i.recurring_count == 21);
+    i.acked_by = S("ann");
+    buf_init(&doc, 65536);
+    buf_init(&again, 65536);
+    jw_init(&w, &doc);
+    incident_write(&w, &i);
+    assert_ok(incident_read(buf_str(&doc), &arena, &back, &e), &e);
+    jw_init(&w, &again);
+    incident_write(&w, &back);
+    assert_string_equal(buf_cstr(&doc), buf_cstr(&again));
+    assert_int_equal(incident_read(S("{}"), &arena, &back, &e), ERR_CORRUPT);
+}
+
+static void messages_are_tried_eight_times_within_a_day(void **state)
+{
+    (void)state;
+    static const int64_t delays[] = { 5, 20, 80, 320, 1280, 3600, 3600 };
+    struct notification m = { .created_ms = NOW };
+    for (size_t i = 0; i < array_count(delays); i++) {
+        m.attempts = (int64_t)i + 1;
+        assert_int_equal(notification_retry_at(&m, -1, NOW), NOW + delays[i] * SECOND);
+    }
+    m.attempts = 1;
+    assert_int_equal(notification_retry_at(&m, 60 * SECOND, NOW), NOW + MINUTE);
+    assert_int_equal(notification_retry_at(&m, -1, NOW + 24LL * HOUR), 0);
+    m.attempts = MESSAGE_ATTEMPTS_MAX;
+    assert_int_equal(notification_retry_at(&m, -1, NOW), 0);
+    m = (struct notification){ .created_ms = NOW, .type = MESSAGE_TEST, .attempts = 1 };
+    assert_int_equal(notification_retry_at(&m, -1, NOW), 0);
+}
+
+static void mail_has_the_headers_that_a_machine_must_send(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = some_incident(true);
+    struct notification m = { .id = id_of(9), .incident = i.id, .type = MESSAGE_OPENED, .created_ms = NOW };
+    struct str to[] = { S("a@example.com"), S("b@example.com") };
+    struct channel c = { .to = { to, 2 } };
+    struct notification_facts f = { &m, &i, &s, S("default"), NOW };
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, 65536);
+    notification_mail(&f, &c, S("belfry@example.com"), &out);
+    const char *text = buf_cstr(&out);
+    assert_non_null(strstr(text, "To: a@example.com,\r\n b@example.com\r\n"));
+    assert_non_null(strstr(text, "Subject: =?utf-8?B?"));
+    assert_non_null(strstr(text, "Date: 10 Feb 2026 08:00:00 +0000\r\n"));
+    assert_non_null(strstr(text, "Auto-Submitted: auto-generated\r\n"));
+    assert_non_null(strstr(text, "In-Reply-To: <"));
+    assert_non_null(strstr(text, "\r\n\r\n"));
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(a_setting_comes_back_as_it_was_written),
+        T(a_setting_wants_what_it_says_and_matches_by_prefix),
+        T(it_is_told_after_the_wait_and_again_after_the_interval),
+        T(a_recovery_is_told_only_if_the_failure_was),
+        T(one_time_tasks_end_in_silence_after_the_window),
+        T(an_incident_that_was_not_looked_at_in_time_is_told_before_it_ends),
+        T(steps_come_in_their_order_until_it_is_acknowledged),
+        T(a_muted_incident_is_told_when_the_mute_ends),
+        T(after_counts_failures_in_a_row_or_hits),
+        T(successes_and_retries_are_always_groups),
+        T(a_failed_task_is_one_dead_letter_and_not_a_failure_too),
+        T(an_incident_comes_back_as_it_was_written),
+        T(messages_are_tried_eight_times_within_a_day),
+        T(mail_has_the_headers_that_a_machine_must_send),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
