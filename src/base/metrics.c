@@ -382,3 +382,11 @@ void metrics_print_some(const struct metrics *m, const enum metric *ids, size_t 
     for (size_t i = 0; i < METRIC_LABELLED_COUNT; i++)
         metrics_print_labelled(m, i, out);
 }
+
+void metrics_print_some_exemplars(struct metrics *m, const enum metric *ids, size_t n, struct buf *out)
+{
+    for (size_t i = 0; i < n; i++)
+        metric_print(m, ids[i], metric_exemplars_of(m, ids[i]), out);
+    for (size_t i = 0; i < METRIC_LABELLED_COUNT; i++)
+        metrics_print_labelled(m, i, out);
+}

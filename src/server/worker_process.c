@@ -9,6 +9,7 @@
 
 #include "api/server/health_server.h"
 #include "base/log.h"
+#include "base/openmetrics/openmetrics.h"
 #include "base/thread_owner.h"
 #include "core/time/offset.h"
 #include "platform/async_io_threads.h"
@@ -197,13 +198,16 @@ static const enum metric worker_process_metrics[] = {
     METRIC_UTILIZATION,   METRIC_TASKS_WITHOUT_KEY, METRIC_TRANSITIONS_DROPPED,
 };
 
-static void worker_process_print_metrics(void *context, struct buf *out)
+static void worker_process_print_metrics(void *context, bool exemplars, struct buf *out)
 {
     struct worker_process *p = context;
     pthread_mutex_lock(&p->shared.lock);
     struct machine m = p->shared.machine;
     pthread_mutex_unlock(&p->shared.lock);
-    metrics_print_some(p->metrics, worker_process_metrics, array_count(worker_process_metrics), out);
+    if (exemplars)
+        metrics_print_some_exemplars(p->metrics, worker_process_metrics, array_count(worker_process_metrics), out);
+    else
+        metrics_print_some(p->metrics, worker_process_metrics, array_count(worker_process_metrics), out);
     unverified_links_print_metrics(&p->unverified, out);
     buf_printf(out,
                "# HELP belfry_machine_memory_bytes Memory of the machine, or of its control group\n"

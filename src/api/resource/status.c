@@ -102,7 +102,7 @@ static void status_write_openmetrics(struct request *q)
     metrics_print_exemplars(setup->metrics, &text);
     if (setup->metrics_more)
         setup->metrics_more(setup->context, &text);
-    q->response.type = OPENMETRICS "; version=1.0.0; charset=utf-8";
+    q->response.type = OPENMETRICS_TYPE;
     openmetrics_convert(buf_str(&text), &q->response.body);
 }
 

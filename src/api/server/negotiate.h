@@ -9,7 +9,9 @@ bool accept_allows(struct str accept, struct str type);
 
 /* The same, but of a type that Accept names: a wildcard does not count. */
 bool accept_names(struct str accept, struct str type);
-#define OPENMETRICS "application/openmetrics-text" /* /metrics, for a scraper that asks for it */
+/* /metrics, for a scraper that asks for it */
+#define OPENMETRICS      "application/openmetrics-text"
+#define OPENMETRICS_TYPE OPENMETRICS "; version=1.0.0; charset=utf-8"
 
 bool accept_encoding_allows_gzip(struct str accept_encoding); /* false without the header */
 

@@ -11,8 +11,9 @@ enum { EXEMPLAR_TRACE = 32 }; /* hexadecimal digits of a trace id */
 void metric_note_exemplar(struct metrics *m, enum metric id, int64_t us, const char trace[EXEMPLAR_TRACE],
                           int64_t now_ms);
 
-/* As metrics_print, with exemplars. */
+/* As metrics_print and metrics_print_some, with exemplars. */
 void metrics_print_exemplars(struct metrics *m, struct buf *out);
+void metrics_print_some_exemplars(struct metrics *m, const enum metric *ids, size_t n, struct buf *out);
 
 /* Appends a text in the Prometheus format as OpenMetrics: the names of counters, where they are described, lose _total;
  * "# EOF" ends it. */

@@ -155,7 +155,7 @@ uint64_t trace_span(struct uuid task, int64_t fence, enum trace_part part)
     return span ? span : 1;
 }
 
-uint64_t trace_span_parse(const char text[TRACE_SPAN])
+uint64_t trace_span_parse(const char *text)
 {
     uint64_t v = 0;
     for (int i = 0; i < TRACE_SPAN && text[i]; i++)

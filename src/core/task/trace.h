@@ -38,10 +38,10 @@ bool trace_keep(struct str traceparent, struct str state, struct str request, st
 struct trace trace_of(const struct task *t);
 /* The same, of a task that is known by these: its task.trace (whole, or as trace_without_state), kind, id and run. */
 struct trace trace_read(struct str kept, enum task_kind kind, struct uuid id, struct uuid run);
-struct str trace_without_state(struct str kept);        /* a part of it */
-struct str trace_for_steps(const struct task *run);     /* the task.trace of its steps */
-struct trace trace_new(struct uuid id);                 /* one that begins here, for a new id */
-uint64_t trace_span_parse(const char text[TRACE_SPAN]); /* 0: the text is empty */
+struct str trace_without_state(struct str kept);    /* a part of it */
+struct str trace_for_steps(const struct task *run); /* the task.trace of its steps */
+struct trace trace_new(struct uuid id);             /* one that begins here, for a new id */
+uint64_t trace_span_parse(const char *text);        /* digits, at most TRACE_SPAN; 0: the text is empty */
 
 /* The spans of one attempt, of its call to the target, and of a request. Every process computes the same. Never 0. */
 enum trace_part { TRACE_RUN = 1, TRACE_CALL, TRACE_REQUEST };

@@ -80,6 +80,27 @@ static void the_settling_node_needs_no_state(void **state)
     assert_int_equal(trace.state.n, 0);
 }
 
+static void an_occurrence_is_linked_to_the_caller(void **state)
+{
+    (void)state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 4096);
+    struct task t = kept(&a, PARENT, "", "req-7");
+    t.kind = TASK_OCCURRENCE;
+    struct trace trace = trace_of(&t), own = trace_new(t.id);
+    assert_string_equal(trace.id, own.id);
+    assert_true(trace.span[0] == '\0' && trace.sampled);
+    assert_string_equal(trace.linked_id, "4bf92f3577b34da6a3ce929d0e0e4736");
+    assert_string_equal(trace.linked_span, "00f067aa0ba902b7");
+    assert_str(trace.request, "req-7");
+    struct task step = { .id = { { 9 } }, .run = t.id, .trace = trace_for_steps(&t) };
+    assert_string_equal(trace_of(&step).id, own.id); /* in the trace of its run */
+    t.kind = TASK_ONE_TIME;
+    step.trace = trace_for_steps(&t);
+    assert_string_equal(trace_of(&step).id, trace_of(&t).id);
+    assert_true(trace_span_parse("00f067aa0ba902b7") == 0xf067aa0ba902b7 && trace_span_parse("") == 0);
+}
+
 static void each_attempt_has_a_span_and_each_call_another(void **state)
 {
     (void)state;
@@ -132,6 +153,7 @@ int main(void)
         cmocka_unit_test(only_valid_parents_are_taken),
         cmocka_unit_test(a_task_continues_the_trace_of_its_caller),
         cmocka_unit_test(the_settling_node_needs_no_state),
+        cmocka_unit_test(an_occurrence_is_linked_to_the_caller),
         cmocka_unit_test(each_attempt_has_a_span_and_each_call_another),
         cmocka_unit_test(what_is_not_valid_is_left_out),
         cmocka_unit_test(other_tasks_have_a_trace_of_their_own),
