@@ -1,14 +1,13 @@
 // Where the dashboard begins: a session first, then the pages.
 import { h, render } from './lib/dom.js';
 import { connection, login, Problem, session } from './lib/api.js';
-import { startApp } from './lib/app.js';
-import { go } from './lib/router.js';
+import { home, startApp } from './lib/app.js';
 import { brand, icon } from './view/icons.js';
 
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));
 const theme = localStorage.getItem('belfry.theme');
 if (theme) document.documentElement.dataset.theme = theme;
-let back = '#/overview'; // where somebody was when the session ended
+let back = ''; // where somebody was when the session ended
 
 /** @param {string} [notice] */
 function showLogin(notice) {
@@ -56,7 +55,7 @@ let app = null;
 function enter() {
     app?.stop();
     render(root);
-    if (!location.hash.startsWith('#/')) go(back, { replace: true });
+    if (!/^#\/./.test(location.hash)) history.replaceState(null, '', back || home());
     app = startApp(root, () => leave());
 }
 
@@ -76,7 +75,7 @@ async function begin() {
     const code = /^#code=([\w-]+)/.exec(location.hash)?.[1];
     if (location.hash.startsWith('#/')) back = location.hash;
     try {
-        if (code) history.replaceState(null, '', '#/overview'); // a code works once: it does not stay in the history
+        if (code) history.replaceState(null, '', '#'); // a code works once: it does not stay in the history
         connection.session = code ? await login({ code }) : await session();
         enter();
     } catch (error) {

@@ -157,10 +157,10 @@ def bound_to(nodeid):
     """What binds a test to one worker, by its name: the browser or the slow-starting broker that it needs, which then only that worker starts. In
     ./test long, where every worker needs all brokers, fault campaigns: each has several nodes, and six at once would leave none of them
     the time to answer before it is taken for dead."""
-    if os.environ.get("BELFRY_TEST_LONG"):
-        return ("fleet faults" if "fleet" in nodeid else "faults") if "/faults/" in nodeid else None
     if "dashboard/" in nodeid:
         return "dashboard"  # one browser, and one server that lives
+    if os.environ.get("BELFRY_TEST_LONG"):
+        return ("fleet faults" if "fleet" in nodeid else "faults") if "/faults/" in nodeid else None
     return next((broker for word, broker in BROKERS.items() if word in nodeid), None)
 
 

@@ -99,6 +99,24 @@ def tenant(world):
     return "acme"
 
 
+SETTING = {"name": "s", "on_failure": True, "group_wait": "0s", "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "http://192.0.2.1/"}}
+
+
+def setting(w):
+    return w.client.post("/v1/notification-settings", SETTING).json["id"]
+
+
+def incident(w):
+    made = setting(w)
+    failed(w)
+    return until(lambda: w.client.get(f"/v1/incidents?setting={made}").json["incidents"])[0]["id"]
+
+
+def message(w):
+    """One that was refused: its address is not public."""
+    return w.client.post(f"/v1/notification-settings/{setting(w)}/test").json["id"]
+
+
 # For each route that writes: how its object is made, and the body of the request. {} is where the object stands in the path.
 ACTS = {
     "PUT /v1/queues/{name}": (lambda w: "post", {"max_concurrent": 2}),
@@ -129,6 +147,13 @@ ACTS = {
     "POST /v1/dlq/{id}/archive": (failed, {"reason": "old"}),
     "POST /v1/breakers/{id}/close": (breaker, None),
     "POST /v1/jobs/{id}/cancel": (running_job, None),
+    "POST /v1/notification-settings": (None, SETTING),
+    "PATCH /v1/notification-settings/{id}": (setting, {"name": "other"}),
+    "DELETE /v1/notification-settings/{id}": (setting, None),
+    "POST /v1/notification-settings/{id}/test": (setting, None),
+    "POST /v1/incidents/{id}/ack": (incident, None),
+    "POST /v1/incidents/{id}/mute": (incident, {"for": "1h"}),
+    "POST /v1/notifications/{id}/resend": (message, None),
     "POST /v1/tasks/bulk": (None, {"action": "pause", "filter": {"queue": "nothing"}}),
     "POST /v1/tasks": (None, FAR),
     "POST /v1/tasks/batch": (None, [FAR, FAR, FAR]),

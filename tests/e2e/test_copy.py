@@ -15,7 +15,7 @@ from conftest import BUILD
 from server import Reply, Server, until
 
 TABLES = ["claims", "tasks", "executions", "idempotency", "api_keys", "catalog", "dedupe", "slots", "edges", "joins", "arrivals", "task_leases",
-          "runs", "definitions", "workflows", "outputs", "signals", "audit", "stats"]
+          "runs", "definitions", "workflows", "outputs", "signals", "audit", "stats", "hits", "incident_records"]
 
 
 pytestmark = pytest.mark.standalone("what is copied is the embedded store")

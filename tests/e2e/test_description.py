@@ -113,13 +113,32 @@ class World:
         assert self.client.get(f"/v1/workflows/{run}?wait_seconds=20").json["status"] == "CANCELLED"
         return run
 
+    def setting(self):
+        return self.created("/v1/notification-settings", {"name": "s", "on_failure": True, "group_wait": "0s", "delivery_type": "HTTP_WEBHOOK",
+                                                          "delivery_config": {"url": "http://127.0.0.1:9/"}})
+
+    def incident(self):
+        """The open one of a new setting."""
+        setting = self.setting()
+        self.failed()
+        return until(lambda: self.client.get(f"/v1/incidents?setting={setting}").json["incidents"])[0]["id"]
+
+    def dropped_message(self):
+        """One that is not sent any more."""
+        setting = self.setting()
+        self.client.request("PATCH", f"/v1/notification-settings/{setting}", {"delivery_config": {"url": "http://192.0.2.1/"}})
+        message = self.client.post(f"/v1/notification-settings/{setting}/test").json
+        assert message["state"] == "FAILED", message
+        return message["id"]
+
     def nobody(self):
         return "01920000-0000-7000-8000-000000000001"
 
 
 WHOSE = {"/v1/queues/": World.queue, "/v1/calendars/": World.calendar, "/v1/tenants/": World.tenant, "/v1/api-keys/": World.key,
          "/v1/leases/": World.leased, "/v1/dlq/": World.failed, "/v1/jobs/": World.job, "/v1/recurring-tasks/": World.recurring,
-         "/v1/workflow-definitions/": World.workflow, "/v1/workflows/": World.run, "/v1/tasks/": World.task, "/v1/breakers/": World.nobody, "/v1/workers/": World.nobody}
+         "/v1/workflow-definitions/": World.workflow, "/v1/workflows/": World.run, "/v1/tasks/": World.task, "/v1/breakers/": World.nobody,
+         "/v1/notification-settings/": World.setting, "/v1/incidents/": World.incident, "/v1/notifications/": World.dropped_message, "/v1/workers/": World.nobody}
 ABOUT = {"getWorkflowStep": World.mapped_run, "retryWorkflow": World.cancelled_run, "rerunWorkflow": World.ended_run, "retryTask": World.failed, "resumeTask": World.paused, "listOccurrences": World.recurring}
 MAY_BE_REFUSED = {"closeBreaker": 404, "getWorker": 404, "cancelJob": 409, "streamEvents": 404}  # nothing to close, no fleet, the job may have ended, no such task
 

@@ -34,9 +34,8 @@ def test_a_task_is_followed_from_its_creation_to_its_end(server, client):
         first, last = seen["SCHEDULED"], seen["COMPLETED"]
         assert first == {"id": task["id"], "parent_id": None, "queue": "mail:eu", "status": "SCHEDULED", "attempt": 0, "version": 1, "at": first["at"]}
         assert (last["attempt"], last["version"], last["queue"]) == (1, 1, "mail:eu")
-        until(lambda: events.counts()["completed"] == 1, why=lambda: events.counts())
-        counts = events.counts()
-        assert [counts[name] for name in ("created", "started", "completed", "failed", "retried")] == [1, 1, 1, 0, 0]
+        names = ("created", "started", "completed", "failed", "retried")  # each node tells its own
+        until(lambda: [events.counts()[name] for name in names] == [1, 1, 1, 0, 0], why=lambda: events.counts())
         until(lambda: events.counts()["running"] == 0 and events.counts()["due"] == 0, why=lambda: events.counts())
 
 
@@ -45,7 +44,8 @@ def test_retries_and_failures_are_told(server, client):
         retry = {"max_attempts": 2, "base_delay_ms": 1, "jitter": "NONE"}
         task = client.create(target_config={"url": "http://127.0.0.1:9/"}, retry=retry)
         events.saw(task["id"], "SCHEDULED", "RUNNING", "SCHEDULED", "RUNNING", "FAILED")
-        until(lambda: sorted(e["attempt"] for e in events.tasks(task["id"])) == [0, 1, 1, 2, 2], why=lambda: events.tasks())
+        attempts = [0, 1, 1, 2, 2] if events.has_starts else [0, 1, 2]
+        until(lambda: sorted(e["attempt"] for e in events.tasks(task["id"])) == attempts, why=lambda: events.tasks())
         until(lambda: (events.counts()["failed"], events.counts()["retried"]) == (1, 1), why=lambda: events.counts())
 
 

@@ -198,7 +198,7 @@ def test_messages_beyond_the_limit_are_counted(client, receiver):
     assert len(receiver.wait("/told", 2)) == 2
 
 
-def test_steps_are_told_until_somebody_acknowledges(client, receiver):
+def test_steps_of_a_setting_are_kept_and_checked(client, receiver):
     steps = [{"after": "1m", "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": receiver.url("/boss")}}]
     assert add(client, receiver, steps=steps)["steps"] == steps
     problem = assert_problem(client.post("/v1/notification-settings", {"name": "x", "on_failure": True, "delivery_type": "HTTP_WEBHOOK",

@@ -1,4 +1,4 @@
-"""belfry queue, calendar, tenant and key against the real server: what they do, print and return."""
+"""belfry queue, calendar, tenant, key and notify against the real server: what they do, print and return."""
 
 import json
 
@@ -146,3 +146,52 @@ def test_a_queue_with_only_tasks_for_workers_is_listed(ask, client):
     listed = done(ask("queue", "list"))
     assert listed.lines[1].split()[:3] == ["video", "open", "1"]
     done(ask("queue", "show", "video"), "video", "open")
+
+
+# ---- notify ----
+
+
+def test_a_setting_is_added_tested_and_removed(ask, receiver):
+    added = done(ask("notify", "add", "ops", "--webhook", receiver.url("/told"), "--on", "failure,dead_letter", "--queue", "mail*", "--after", "2", "--wait", "0s"))
+    setting = added.out.strip()
+    shown = json.loads(done(ask("notify", "list", "--json")).out)
+    assert shown["id"] == setting and shown["on_dead_letter"] is True and shown["on_success"] is False
+    assert (shown["filter"], shown["after"], shown["group_wait"]) == ({"queue": "mail*"}, 2, "0s")
+    done(ask("notify", "list"), setting, "failure,dead_letter", "HTTP_WEBHOOK", "enabled")
+    done(ask("notify", "test", "ops"), "SENT")
+    assert len(receiver.wait("/told")) == 1
+    message = json.loads(done(ask("notify", "sent", "--json")).out)
+    done(ask("notify", "sent"), message["id"], "test")
+    done(ask("notify", "resend", message["id"]))
+    assert len(receiver.wait("/told", 2)) == 2
+    done(ask("notify", "remove", "ops"))
+    assert done(ask("notify", "list", "--json")).out == ""
+    refused(ask("notify", "remove", "ops"), 1, "ops")
+
+
+def test_each_channel_has_an_option(ask):
+    done(ask("notify", "add", "a", "--slack", "https://hooks.slack.com/services/x"))
+    done(ask("notify", "add", "b", "--push", "https://ntfy.example.com/ops", "--token", "tk"))
+    rows = [json.loads(line) for line in done(ask("notify", "list", "--json")).lines]
+    assert [r["delivery_type"] for r in rows] == ["SLACK_WEBHOOK", "PUSH"]
+    assert rows[1]["delivery_config"] == {"url": "https://ntfy.example.com/", "topic": "ops", "token": "***"}
+    refused(ask("notify", "add", "c", "--email", "a@example.com"), 1, "smtp.url")
+    refused(ask("notify", "add", "d"), 2, "--webhook")
+    refused(ask("notify", "add", "d", "--webhook", "https://x/", "--slack", "https://x/"), 2, "give one of")
+    refused(ask("notify", "add", "d", "--webhook", "https://x/", "--on", "rain"), 2, "rain")
+    refused(ask("notify", "add", "d", "--push", "https://ntfy.example.com"), 2, "topic")
+
+
+def test_incidents_are_acknowledged_and_muted(ask, client, receiver):
+    done(ask("notify", "add", "ops", "--webhook", receiver.url("/told"), "--wait", "0s"))
+    assert "no incident is open" in ask("notify", "incidents").err
+    task = client.create(name="nightly", delay="0s", target_config={"url": "http://127.0.0.1:9/"}, retry={"max_attempts": 1})["id"]
+    client.wait_for(task, "FAILED")
+    receiver.wait("/told")
+    incident = json.loads(done(ask("notify", "incidents", "--json")).out)
+    done(ask("notify", "incidents"), incident["id"], "FAILURE", "nightly")
+    done(ask("notify", "ack", incident["id"]))
+    done(ask("notify", "mute", incident["id"], "--for", "2h"))
+    now = json.loads(done(ask("notify", "incidents", "--all", "--json")).out)
+    assert now["acknowledged_at"] and now["muted_until"]
+    refused(ask("notify", "ack", "01920000-0000-7000-8000-000000000001"), 1, "no such incident")

@@ -101,8 +101,7 @@ static const char *const op_names[] = {
     [OP_WORKER_REPORT] = "worker", [OP_BREAKERS] = "breakers", [OP_STATS] = "stats",
     [OP_ARRIVE] = "arrive",        [OP_OPEN] = "open",         [OP_AWAIT] = "await",
     [OP_SIGNAL] = "signal",        [OP_STOP] = "stop",         [OP_DEFINE] = "define",
-    [OP_RESEAL] = "reseal",
-    [OP_FOLD] = "fold",
+    [OP_RESEAL] = "reseal",        [OP_FOLD] = "fold",
 };
 
 static void trace_op(const struct sim_node *n, const struct op *op, const char *how)

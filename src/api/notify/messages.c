@@ -161,6 +161,8 @@ static void messages_on_test_made(struct op *op)
     struct request *q = request_finish_op(op);
     struct message_test *t = q->context;
     const struct api_setup *setup = &q->server->setup;
+    if (request_replayed(q, op))
+        return;
     if (op->rc) {
         request_fail(q, &op->error);
         request_answer(q);
@@ -203,6 +205,8 @@ static enum err messages_make_test(struct request *q, struct reader *r, struct m
     t->change.record = (struct record){
         .id = m.id, .kind = RECORD_MESSAGE, .tenant = q->who.tenant, .setting = q->id, .next_ms = q->now_ms
     };
+    struct jw w = respond_json(&q->response, 202); /* for a repeated request: the message is being sent */
+    messages_write(&w, &m, q->now_ms);
     return record_set_message(q, &t->change.record, &m, e);
 }
 
@@ -225,6 +229,7 @@ enum handled messages_test(struct request *q, struct reader *r)
     t->timer.fire = messages_on_test_timer;
     t->until_ms = clock_steady_ms(q->server->setup.clock) + TEST_WAIT_MS;
     q->context = t;
-    q->write.fold = (struct op_fold){ .op = { .kind = OP_FOLD }, .v = &t->change, .n = 1 };
+    q->write.fold =
+        (struct op_fold){ .op = { .kind = OP_FOLD }, .v = &t->change, .n = 1, .idempotency = request_record(q) };
     return request_submit(q, messages_on_test_made);
 }

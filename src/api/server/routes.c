@@ -46,7 +46,7 @@ enum {
     X(GET, "/v1/notification-settings/{id}", NOTIFICATIONS_READ, NO_BODY, settings_get, READS, 0)                      \
     X(PATCH, "/v1/notification-settings/{id}", NOTIFICATIONS_WRITE, SMALL, settings_patch, EDIT, 0)                    \
     X(DELETE, "/v1/notification-settings/{id}", NOTIFICATIONS_WRITE, SMALL, settings_delete, EDIT, 0)                  \
-    X(POST, "/v1/notification-settings/{id}/test", NOTIFICATIONS_WRITE, SMALL, messages_test, READS, 0)                \
+    X(POST, "/v1/notification-settings/{id}/test", NOTIFICATIONS_WRITE, SMALL, messages_test, EDIT, 0)                 \
     X(GET, "/v1/incidents", NOTIFICATIONS_READ, NO_BODY, incidents_list, READS, 0)                                     \
     X(GET, "/v1/incidents/{id}", NOTIFICATIONS_READ, NO_BODY, incidents_get, READS, 0)                                 \
     X(POST, "/v1/incidents/{id}/ack", NOTIFICATIONS_WRITE, SMALL, incidents_ack, EDIT, 0)                              \

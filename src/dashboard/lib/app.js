@@ -4,7 +4,7 @@ import { render } from './dom.js';
 import { can, logout, Problem, request } from './api.js';
 import { go, link, parseRoute } from './router.js';
 import { startLive, throttled } from './live.js';
-import { keyHandler, KEY_HELP, keysAreOn, setKeys } from './keys.js';
+import { isTyping, keyHandler, KEY_HELP, keysAreOn, setKeys } from './keys.js';
 import { reverse } from './command.js';
 import { ask, show, toast } from '../view/dialog.js';
 import { keyDialog, shell } from '../view/shell.js';
@@ -42,6 +42,9 @@ export const PAGES = {
 // A page of one thing: tasks/ID.
 /** @type {Record<string, string>} */
 const DETAILS = { tasks: '../page/task.js', workflows: '../page/run.js', 'tasks/edit': '../page/edit.js' };
+
+// The first page that a key may see.
+export const home = () => link([Object.keys(PAGES).find(name => can(PAGES[name][2])) ?? 'tasks']);
 
 /** @param {Route} route */
 function moduleOf(route) {
@@ -144,7 +147,9 @@ export function startApp(root, onEnd) {
         loading.stop(); // what the last page still waits for does not hold this one
         loading = throttled(load);
         await loading.now();
-        if (!same && document.activeElement === document.body) /** @type {HTMLElement | null} */ (document.querySelector('#main h1'))?.focus();
+        if (!same && visit === view.visit && !isTyping(document.activeElement)) {
+            requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector('#main h1'))?.focus({ preventScroll: true }));
+        }
     }
 
     // Does it, says so, and offers the reverse. What is dangerous is asked about first.
@@ -294,13 +299,14 @@ async function frameCounts(frame) {
         const known = path => absent.has(path) ? null : request(path).catch(error => { if ([403,
             404].includes(error.status)) absent.add(path); return null; });
         const [breakers, alerts, incidents] = await Promise.all([can('queues:read') ? known('/v1/breakers?limit=100') : null,
-            known('/v1/alerts'), known('/v1/incidents?limit=100')]);
+            known('/v1/alerts'), can('notifications:read') ? known('/v1/incidents?limit=100&state=OPEN') : null]);
         frame.hasAlerts = alerts !== null || incidents !== null;
         const firing = (alerts?.alerts ?? []).filter((/** @type {any} */ a) => a.state === 'firing' && a.severity !== 'none');
         frame.version = status.version;
         frame.nodes = status.nodes?.length ?? 0;
         return { dlq: status.tasks?.FAILED ?? 0, nodes: frame.nodes, breakers: breakers?.breakers?.length ?? 0,
-            alerts: firing.length + (incidents?.incidents ?? []).filter((/** @type {any} */ i) => !i.closed_at).length };
+            alerts: firing.length + (incidents?.incidents ?? []).filter((/** @type {any} */ i) => i.state === 'OPEN'
+                && !i.acknowledged_at).length };
     } catch {
         return null;
     }

@@ -14,7 +14,7 @@ export function startLive(listener) {
     let source = null;
     /** @type {LiveState} */
     let state = 'starting';
-    let paused = false, stopped = false, leader = false, polling = false;
+    let paused = false, stopped = false, leader = false, asked = false, polling = false;
     let retryMs = RETRY_MIN_MS;
     /** @type {any} */
     let retryTimer = 0, hiddenTimer = 0;
@@ -82,23 +82,33 @@ export function startLive(listener) {
         retryMs = Math.min(retryMs * 2, RETRY_MAX_MS);
     }
 
+    // A tab that is hidden neither takes the lead nor keeps it: the stream belongs to one that somebody looks at.
     function lead() {
+        if (leader || asked || stopped) return;
         if (!navigator.locks) {
             leader = true;
             return open();
         }
-        return navigator.locks.request('belfry-live', () => new Promise(resolve => {
+        asked = true;
+        navigator.locks.request('belfry-live', () => {
+            asked = false;
+            if (stopped || document.hidden) return undefined;
             leader = true;
-            release = () => resolve(undefined);
             open();
-        })).catch(() => {});
+            return new Promise(resolve => { release = () => resolve(undefined); });
+        }).catch(() => {});
     }
 
     function onVisible() {
         clearTimeout(hiddenTimer);
         if (document.hidden) {
-            hiddenTimer = setTimeout(() => { close(); }, HIDDEN_MS);
+            hiddenTimer = setTimeout(() => {
+                close();
+                leader = false;
+                release();
+            }, HIDDEN_MS);
         } else {
+            lead();
             if (leader && !source && !polling) open();
             hint('gap', null);
         }

@@ -60,7 +60,8 @@ const limit = most => most === null ? '' : h('span.label', ` of ${number(most)}`
 /** @param {any} key @returns {import('../lib/command.js').Action} */
 function revoke(key) {
     const elsewhere = key.tenant === connection.session?.tenant ? '' : '?tenant=' + encodeURIComponent(key.tenant);
-    return { label: 'Revoke…', scope: 'admin', method: 'DELETE', path: `/v1/api-keys/${encodeURIComponent(key.id)}${elsewhere}`, danger: true,
+    return { label: 'Revoke…', scope: 'admin', method: 'DELETE', path: `/v1/api-keys/${encodeURIComponent(key.id)}${elsewhere}`,
+        danger: true,
         cli: ['key', 'revoke', key.id, ...elsewhere ? ['--tenant', key.tenant] : []], done: `${key.name} is revoked` };
 }
 

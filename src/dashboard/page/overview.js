@@ -78,7 +78,8 @@ function needs(list, ctx) {
             h('td.anywhere', h('a.quiet', { href: link(n.href, n.query) }, h('b', userText(n.name))), ' ', userText(n.says), n.detail
                 ? [' ', h('span.second', n.detail)] : null),
             h('td.num.from-s', n.since ? rough(Math.max(0, ctx.now - parse(n.since))) : '–'), h('td.num.from-s',
-                h('a', { href: link(n.href, n.query), 'aria-label': `${n.open} ${n.name}` }, n.open)))))));
+                h('a', { href: link(n.href, n.query), 'aria-label': `${n.open} ${n.name}` }, n.open)))))),
+    list.length > 8 ? h('p.label', `and ${number(list.length - 8)} more`) : null);
 }
 
 /** @param {any} data */

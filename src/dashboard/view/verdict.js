@@ -18,7 +18,8 @@ export function needsOf(k) {
             detail: 'Others have taken its partitions.', since: node.died_at ?? null, href: ['nodes'], open: 'Node', weight: 1e9 });
     }
     for (const a of (k.alerts ?? []).filter(a => a.state === 'firing' && a.severity !== 'none')) {
-        needs.push({ kind: 'LATE', word: 'Alert', name: a.name, says: `fires: ${a.summary.charAt(0).toLowerCase()}${a.summary.slice(1)}.`, detail: '',
+        needs.push({ kind: 'LATE', word: 'Alert', name: a.name, says: `fires: ${a.summary.charAt(0).toLowerCase()}${a.summary.slice(1)}.`,
+            detail: '',
             since: a.since ?? null, href: ['alerts'], open: 'Rule', weight: a.severity === 'critical' ? 1e8 : a.severity === 'high' ? 2e5
             : 50 });
     }

@@ -25,7 +25,7 @@ SITE = glob.glob(str(ROOT / "build-python/lib/python3*/site-packages"))
 sys.path += [path for path in SITE if path not in sys.path]
 CHROMIUM = pathlib.Path("/usr/bin/chromium")
 WAIT_MS = 20000  # of a wait: nothing takes so long unless it is broken
-PAGES = ("overview", "tasks", "executions", "calendar", "workflows", "dlq", "queues", "nodes", "admin")
+PAGES = ("overview", "tasks", "executions", "calendar", "workflows", "dlq", "queues", "nodes", "alerts", "admin")
 
 
 def front(server):

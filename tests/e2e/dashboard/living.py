@@ -121,6 +121,12 @@ def failures(api, sink):
                                            retry={"max_attempts": 50, "base_delay_ms": 500, "max_delay_ms": 5000}))
 
 
+def notifications(api, sink):
+    """A setting that tells the sink of failures. A server without notifications has none."""
+    api("POST", "/v1/notification-settings", {"name": "ops", "on_failure": True, "on_recovered": True, "delivery_type": "HTTP_WEBHOOK",
+        "delivery_config": {"url": sink + "/told"}, "group_wait": "1s"}, expect=(200, 201, 404))
+
+
 def with_sink(value, sink):
     return json.loads(json.dumps(value).replace("{sink}", sink))
 
@@ -156,6 +162,7 @@ def hostile(api, sink):
 def fill(server, key, sink):
     """Fills a server. Returns the tasks and runs that pages are tried on."""
     api = Api(server, key)
+    notifications(api, sink)
     found = {"ledger": schedules(api, sink), "held": gates(api, sink)}
     traffic(api, sink)
     failures(api, sink)

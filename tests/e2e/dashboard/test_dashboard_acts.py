@@ -152,3 +152,13 @@ def test_rows_do_not_move_under_the_pointer(alive, tabs):
     assert tab.page.locator("tr[data-row]").count() == 1
     tab.page.get_by_text("1 new, show them").click()
     tab.page.wait_for_function("() => document.querySelectorAll('tr[data-row]').length === 2")
+
+
+@pytest.mark.dashboard_all
+def test_an_incident_is_acknowledged(alive, tabs):
+    tab = tabs(alive).open("alerts")
+    until(lambda: alive.api("GET", "/v1/incidents?state=OPEN")["incidents"], why="the failures opened no incident")
+    tab.page.get_by_role("button", name="Acknowledge").first.click()
+    tab.page.locator(".toast").get_by_text("Acknowledged").wait_for()
+    tab.page.get_by_role("button", name="Send a test").click()
+    tab.page.locator(".toast").get_by_text("the test message was sent").wait_for()

@@ -9,11 +9,11 @@ from living import HOSTILE
 
 SAYS = {  # on a living system
     "overview": "one host is down: 127.0.0.1:9", "tasks": "nightly-ledger", "executions": "By worker", "calendar": "fires are to come", "workflows": "settlement-daily",
-    "dlq": "One cause has 23 of them", "queues": "are paused", "nodes": "is the leader", "admin": "admin00001",
+    "dlq": "One cause has 23 of them", "queues": "are paused", "nodes": "is the leader", "alerts": "told to", "admin": "admin00001",
 }
 COMMANDS = {  # which a page on a bare system shows, to fill it
     "overview": "belfry add --in 5s", "tasks": "belfry add", "executions": "belfry add", "calendar": "belfry add --cron", "workflows": "belfry workflow apply", "dlq": "belfry add",
-    "queues": "belfry queue set",
+    "queues": "belfry queue set", "alerts": "belfry notify add",
 }
 
 
@@ -103,7 +103,8 @@ def test_a_key_sees_only_what_it_may_do(alive, tabs):
     reader = alive.api("POST", "/v1/api-keys", {"name": "reader", "scopes": ["tasks:read", "queues:read"]})["key"]
     tab = tabs(alive, login=False)
     tab.allowed.append("status of 40[13]")
-    tab.login(reader).open(f"tasks/{alive.made['ledger']['id']}")
+    tab.login(reader).page.get_by_role("heading", name="Tasks").wait_for()  # the first page that it may see
+    tab.open(f"tasks/{alive.made['ledger']['id']}")
     assert tab.page.get_by_role("button", name="Run now").count() == 0
     assert tab.page.get_by_role("link", name="Admin").count() == 0
     assert tab.open("queues").page.get_by_role("button", name="Pause…").count() == 0
@@ -172,3 +173,19 @@ def test_paused_updates_ask_for_nothing(alive, tabs):
     tab.page.on("request", lambda request: asked.append(request.url))
     tab.page.wait_for_timeout(6000)
     assert not asked
+
+
+@pytest.mark.dashboard_all
+def test_one_tab_of_a_browser_holds_the_stream(alive, tabs):
+    first = tabs(alive)
+    streams = []
+    first.context.on("request", lambda request: streams.append(request.url) if request.resource_type == "eventsource" else None)
+    first.open("queues").page.locator(".top").get_by_text("Live").wait_for()
+    second = type(first)(first.context, alive).open("nodes")
+    task = alive.api("POST", "/v1/tasks", {"name": "seen-by-both", "target_type": "NOOP", "target_config": {}, "delay": "1h"})
+    with second.page.expect_request("**/v1/scheduler/status"):  # by the first tab's stream
+        alive.api("POST", f"/v1/tasks/{task['id']}/pause")
+    assert len(streams) == 1
+    first.page.close()
+    second.page.wait_for_timeout(1000)
+    assert len(streams) == 2 and not second.complained()

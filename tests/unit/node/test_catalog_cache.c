@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "core/notify/hit.h"
 #include "node/catalog_cache.h"
 
 static struct catalog_entry entry(enum catalog_kind kind, int32_t tenant, struct str name, const char *doc)
@@ -149,6 +150,29 @@ static void kinds_that_it_does_not_keep_are_passed_over(void **state)
     put(b, CATALOG_TENANT_NUMBER, 0, S("0000000002"), "{}");
     catalog_cache_remove(b, 1, CATALOG_JOB, S("x"));
     assert_int_equal(catalog_cache_generation(b), 0);
+    catalog_cache_free(b);
+}
+
+static void it_knows_what_the_settings_of_a_tenant_want(void **state)
+{
+    (void)state;
+    struct catalog_cache *b = catalog_cache_new();
+    assert_int_equal(catalog_cache_wants(b, 0), 0);
+    put(b, CATALOG_NOTIFICATION, 1, S("a"), "{\"on_failure\":true}");
+    put(b, CATALOG_NOTIFICATION, 1, S("b"), "{\"on_failure\":true,\"on_missed\":true}");
+    put(b, CATALOG_NOTIFICATION, 2, S("a"), "{\"on_success\":true,\"enabled\":false}");
+    assert_int_equal(catalog_cache_wants(b, 1), 1U << HIT_FAILURE | 1U << HIT_MISSED);
+    assert_int_equal(catalog_cache_wants(b, 0), 1U << HIT_FAILURE | 1U << HIT_MISSED);
+    assert_int_equal(catalog_cache_wants(b, 2), 0);
+    catalog_cache_remove(b, 1, CATALOG_NOTIFICATION, S("b"));
+    assert_int_equal(catalog_cache_wants(b, 1), 1U << HIT_FAILURE);
+    struct catalog_entry next = entry(CATALOG_NOTIFICATION, 1, S("a"), "{\"on_retry\":true}");
+    struct error e = { 0 };
+    next.version = 2;
+    assert_ok(catalog_cache_put(b, &next, &e), &e);
+    assert_int_equal(catalog_cache_wants(b, 1), 1U << HIT_RETRY);
+    catalog_cache_remove(b, 1, CATALOG_NOTIFICATION, S("a"));
+    assert_int_equal(catalog_cache_wants(b, 0), 0);
     catalog_cache_free(b);
 }
 
@@ -384,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_calendar_stays_as_it_was_given_out),
         cmocka_unit_test(a_missing_calendar_names_those_of_the_same_tenant),
         cmocka_unit_test(readers_and_writers_do_not_disturb_each_other),
+        cmocka_unit_test(it_knows_what_the_settings_of_a_tenant_want),
         cmocka_unit_test(what_other_nodes_change_is_followed),
         cmocka_unit_test(a_page_speaks_of_its_part_alone),
         cmocka_unit_test(a_page_that_is_older_than_the_book_is_read_again),

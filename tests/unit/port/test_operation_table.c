@@ -16,8 +16,8 @@ static const struct {
 #undef X
 };
 
-static const char *const contracts[] = { "tasks",    "claims",    "schedules",    "catalog", "nodes",    "fleet",
-                                         "breakers", "retention", "dependencies", "runs",    "incidents" };
+static const char *const contracts[] = { "tasks",    "claims",    "schedules",    "catalog", "nodes",     "fleet",
+                                         "breakers", "retention", "dependencies", "runs",    "incidents", "stats" };
 
 static void read_contract(const char *name, struct buf *out)
 {

@@ -5,7 +5,8 @@ const CALM = { status: { nodes: [{ name: 'a', alive: true, leader: true }], node
     groups: [], blocked: [], approvals: [], p99: 8, now: NOW };
 
 export default async lib => {
-    const [{ verdictOf }, { historyOfExecutions, historyOfStats, causesOf, percentile }, { steady }, command, { thresholds, stepOf, peaksOf, hoursOf,
+    const [{ verdictOf }, { historyOfExecutions, historyOfStats, causesOf, percentile }, { steady }, command, { thresholds, stepOf,
+        peaksOf, hoursOf,
         clockChange }, { compareFires }, { stagesOf }, { parseRoute, link, relink }, { lanesOf }, { sentences }, { searchLink },
         { dayStart }, { pretty }] = await Promise.all(
         ['view/verdict.js', 'lib/stats.js', 'view/table.js', 'lib/command.js', 'view/heat.js', 'view/fires.js', 'view/job.js',
@@ -22,7 +23,8 @@ export default async lib => {
         'nobody leads': () => yes(verdict({ status: { ...CALM.status, nodes: [{ name: 'a', alive: true,
             leader: false }] } }).sentence.startsWith('No node is the leader'), 'it says something else'),
         'a critical alert that fires is told, one that is pending is not': () => same(['firing', 'pending'].map(state =>
-            verdict({ alerts: [{ name: 'X', state, severity: 'critical', summary: 'It burns' }] }).sentence), ['Working, but an alert fires: X.', 'All is well.']),
+            verdict({ alerts: [{ name: 'X', state, severity: 'critical', summary: 'It burns' }] }).sentence),
+                ['Working, but an alert fires: X.', 'All is well.']),
         'late': () => same(verdict({ p99: 12000 }).tone, 'hold'),
         'dead letters of the last hour': () => same(verdict({ groups: [{ cause: 'c', count: 23, last_error: 'HTTP 422',
             first_failed_at: ago(900000), last_failed_at: ago(60000) }] }).sentence,
@@ -39,9 +41,12 @@ export default async lib => {
         'a delay that a gate made does not count': () => same(historyOfExecutions([{ completed_at: ago(1000), status: 'COMPLETED',
             attempt_number: 1, delay_ms: 9e5, delay_cause: 'BREAKER' }], false, NOW).p99.filter(v => v !== null), []),
         'figures of minutes become a history, from the first minute that has some': () => {
-            const point = (at, n) => ({ at: ago(at), created: n, executed: n, completed: n, failed: 1, retried: 2, delay_seconds: { count: n, p50: .001, p99: .5 } });
-            const hist = historyOfStats({ step_seconds: 60, points: [...Array.from({ length: 50 }, (_, i) => point((60 - i) * 60000, 0)), ...Array.from({ length: 10 }, (_, i) => point((10 - i) * 60000, 5))] });
-            same([hist.times.length, hist.failed[0], hist.p99[0], hist.bucketMs, historyOfStats({ points: [] })], [10, 3, 500, 60000, null]);
+            const point = (at, n) => ({ at: ago(at), created: n, executed: n, completed: n, failed: 1, retried: 2,
+                delay_seconds: { count: n, p50: .001, p99: .5 } });
+            const hist = historyOfStats({ step_seconds: 60, points: [...Array.from({ length: 50 }, (_, i) => point((60 - i) * 60000, 0)),
+                ...Array.from({ length: 10 }, (_, i) => point((10 - i) * 60000, 5))] });
+            same([hist.times.length, hist.failed[0], hist.p99[0], hist.bucketMs, historyOfStats({ points: [] })], [10, 3, 500, 60000,
+                null]);
         },
         'causes are counted by what failed said': () => same(causesOf([{ status: 'FAILED', error_message: 'a', queue: 'q' },
             { status: 'FAILED', error_message: 'b', queue: 'q' }, { status: 'LOST', error_message: 'b', queue: 'q' },
