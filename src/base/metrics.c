@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/json/jsonw.h"
+#include "base/openmetrics/openmetrics.h"
 #include "base/stats/stats.h"
 #include "base/tenant_metrics.h"
 
@@ -70,6 +71,15 @@ struct metric_labelled_cell {
     atomic_int_least64_t sum;
 };
 
+/* A value of a bucket. Who finds it busy leaves it. */
+struct metric_exemplar {
+    atomic_flag busy;               /* guards the rest */
+    char trace[EXEMPLAR_TRACE + 1]; /* empty: there is none */
+    int64_t us, at_ms;
+};
+
+enum { EXEMPLARS = 2 };
+
 /* The counters of one row of a metric with two labels. */
 struct metric_pair_cells {
     _Atomic(const char *) row; /* NULL: it was never counted */
@@ -80,6 +90,7 @@ struct metrics {
     struct metric_cell cells[METRIC_COUNT];
     struct metric_labelled_cell labelled[METRIC_LABELLED_COUNT][METRIC_LABELS_MAX];
     struct metric_pair_cells pairs[METRIC_PAIR_COUNT][METRIC_ROWS_MAX];
+    struct metric_exemplar exemplars[EXEMPLARS][array_count(bounds)];
     struct tenant_metrics *tenants;
     struct stats_counters *stats;
 };
@@ -154,15 +165,42 @@ void metric_unset(struct metrics *m, enum metric id)
     atomic_store_explicit(&m->cells[id].is_set, false, memory_order_relaxed);
 }
 
+static size_t metric_bucket_of(int64_t us)
+{
+    size_t bucket = 0;
+    while (us > bounds[bucket].us)
+        bucket++;
+    return bucket;
+}
+
 void metric_observe_us(struct metrics *m, enum metric id, int64_t us)
 {
     assert(rows[id].type == HISTOGRAM);
     us = max_of(us, (int64_t)0);
-    size_t bucket = 0;
-    while (us > bounds[bucket].us)
-        bucket++;
+    size_t bucket = metric_bucket_of(us);
     metric_cell_add(&m->cells[id].buckets[bucket], 1);
     metric_cell_add(&m->cells[id].sum, us);
+}
+
+/* The exemplars of a histogram, one for each bucket; NULL: it has none. */
+static struct metric_exemplar *metric_exemplars_of(struct metrics *m, enum metric id)
+{
+    return id == METRIC_EXECUTION_DELAY ? m->exemplars[0] : id == METRIC_EXECUTION_TIME ? m->exemplars[1] : NULL;
+}
+
+void metric_note_exemplar(struct metrics *m, enum metric id, int64_t us, const char trace[EXEMPLAR_TRACE],
+                          int64_t now_ms)
+{
+    struct metric_exemplar *v = metric_exemplars_of(m, id);
+    assert(v);
+    us = max_of(us, (int64_t)0);
+    struct metric_exemplar *x = &v[metric_bucket_of(us)];
+    if (atomic_flag_test_and_set_explicit(&x->busy, memory_order_acquire))
+        return;
+    memcpy(x->trace, trace, EXEMPLAR_TRACE);
+    x->us = us;
+    x->at_ms = now_ms;
+    atomic_flag_clear_explicit(&x->busy, memory_order_release);
 }
 
 int64_t metric_count(const struct metrics *m, enum metric id)
@@ -228,12 +266,28 @@ static void metric_print_seconds(int64_t us, struct buf *out)
     buf_printf(out, "%" PRId64 ".%06" PRId64 "\n", us / 1000000, us % 1000000);
 }
 
-static void metric_print_histogram(const char *name, const struct metric_cell *c, struct buf *out)
+/* " # {trace_id="…"} value time", if the bucket has an exemplar. */
+static void metric_print_exemplar(struct metric_exemplar *x, struct buf *out)
+{
+    if (atomic_flag_test_and_set_explicit(&x->busy, memory_order_acquire))
+        return;
+    if (x->trace[0])
+        buf_printf(out, " # {trace_id=\"%s\"} %" PRId64 ".%06" PRId64 " %" PRId64 ".%03" PRId64, x->trace,
+                   x->us / 1000000, x->us % 1000000, x->at_ms / 1000, x->at_ms % 1000);
+    atomic_flag_clear_explicit(&x->busy, memory_order_release);
+}
+
+/* x: the exemplars of the buckets; NULL: they are not printed. */
+static void metric_print_histogram(const char *name, const struct metric_cell *c, struct metric_exemplar *x,
+                                   struct buf *out)
 {
     int64_t count = 0;
     for (size_t i = 0; i < array_count(bounds); i++) {
         count += metric_cell_get(&c->buckets[i]);
-        buf_printf(out, "%s_bucket{le=\"%s\"} %" PRId64 "\n", name, bounds[i].seconds, count);
+        buf_printf(out, "%s_bucket{le=\"%s\"} %" PRId64, name, bounds[i].seconds, count);
+        if (x)
+            metric_print_exemplar(&x[i], out);
+        buf_char(out, '\n');
     }
     buf_printf(out, "%s_sum ", name);
     metric_print_seconds(metric_cell_get(&c->sum), out);
@@ -281,7 +335,7 @@ static void metrics_print_pairs(const struct metrics *m, size_t id, struct buf *
     }
 }
 
-static void metric_print(const struct metrics *m, enum metric id, struct buf *out)
+static void metric_print(const struct metrics *m, enum metric id, struct metric_exemplar *x, struct buf *out)
 {
     const struct metric_row *r = &rows[id];
     const struct metric_cell *c = &m->cells[id];
@@ -289,7 +343,7 @@ static void metric_print(const struct metrics *m, enum metric id, struct buf *ou
         return;
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", r->name, r->help, r->name, type_names[r->type]);
     if (r->type == HISTOGRAM)
-        metric_print_histogram(r->name, c, out);
+        metric_print_histogram(r->name, c, x, out);
     else if (r->type == GAUGE || r->type == OPTIONAL)
         metric_print_gauge(r->name, metric_level(m, id), out);
     else if (r->type == SECONDS) {
@@ -299,20 +353,40 @@ static void metric_print(const struct metrics *m, enum metric id, struct buf *ou
         buf_printf(out, "%s %" PRId64 "\n", r->name, metric_cell_get(&c->sum));
 }
 
-void metrics_print(const struct metrics *m, struct buf *out)
+static void metrics_print_with_labels(const struct metrics *m, struct buf *out)
 {
-    for (size_t i = 0; i < METRIC_COUNT; i++)
-        metric_print(m, (enum metric)i, out);
     for (size_t i = 0; i < METRIC_LABELLED_COUNT; i++)
         metrics_print_labelled(m, i, out);
     for (size_t i = 0; i < METRIC_PAIR_COUNT; i++)
         metrics_print_pairs(m, i, out);
 }
 
+void metrics_print(const struct metrics *m, struct buf *out)
+{
+    for (size_t i = 0; i < METRIC_COUNT; i++)
+        metric_print(m, (enum metric)i, NULL, out);
+    metrics_print_with_labels(m, out);
+}
+
+void metrics_print_exemplars(struct metrics *m, struct buf *out)
+{
+    for (size_t i = 0; i < METRIC_COUNT; i++)
+        metric_print(m, (enum metric)i, metric_exemplars_of(m, (enum metric)i), out);
+    metrics_print_with_labels(m, out);
+}
+
 void metrics_print_some(const struct metrics *m, const enum metric *ids, size_t n, struct buf *out)
 {
     for (size_t i = 0; i < n; i++)
-        metric_print(m, ids[i], out);
+        metric_print(m, ids[i], NULL, out);
+    for (size_t i = 0; i < METRIC_LABELLED_COUNT; i++)
+        metrics_print_labelled(m, i, out);
+}
+
+void metrics_print_some_exemplars(struct metrics *m, const enum metric *ids, size_t n, struct buf *out)
+{
+    for (size_t i = 0; i < n; i++)
+        metric_print(m, ids[i], metric_exemplars_of(m, ids[i]), out);
     for (size_t i = 0; i < METRIC_LABELLED_COUNT; i++)
         metrics_print_labelled(m, i, out);
 }

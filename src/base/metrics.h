@@ -45,6 +45,8 @@
     X(HTTP_ANSWER_BYTES, GAUGE, "belfry_http_answer_bytes", "Bytes of large answers that are not sent yet")            \
     X(EVENT_STREAMS, GAUGE, "belfry_event_streams", "Open streams of live events")                                     \
     X(EVENTS_FOLDED, COUNTER, "belfry_events_folded_total", "Task events that a stream was only told the number of")   \
+    X(TRANSITIONS_DROPPED, COUNTER, "belfry_transitions_dropped_total",                                                \
+      "Lines about changes of tasks that the log left out, because there were too many")                               \
     X(QUEUE_WAITING, GAUGE, "belfry_queue_waiting", "Claimed tasks in the queue, waiting for a worker")                \
     X(TASKS_PARKED, GAUGE, "belfry_tasks_parked", "Taken tasks that wait because their host is busy")                  \
     X(TASKS_RUNNING, GAUGE, "belfry_tasks_running", "Attempts under way")                                              \
@@ -61,6 +63,7 @@
     X(KEY_FAILURES, COUNT, "belfry_api_key_failures_total", "reason",                                                  \
       "Requests without a valid API key, by the reason")                                                               \
     X(TASK_FAILURES, COUNT, "belfry_task_failures_total", "fault", "Attempts that failed or were lost, by the fault")  \
+    X(SPANS, COUNT, "belfry_spans_total", "result", "Spans of traces, by what became of them")                         \
     X(LATE_EXECUTIONS, COUNT, "belfry_late_executions_total", "cause",                                                 \
       "Attempts that started at least 0.1 s after the awaited time, by what made them late")                           \
     X(LATE_TIME, MICROSECONDS, "belfry_late_seconds_total", "cause", "By how much, in all")

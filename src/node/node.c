@@ -252,6 +252,7 @@ struct worker_setup node_worker_setup(const struct node *n, struct async_io *asy
     const struct node_setup *setup = &n->setup;
     struct worker_setup worker = { .async_io = async_io,
                                    .metrics = setup->metrics,
+                                   .tracer = setup->tracer,
                                    .id = id,
                                    .name = setup->name,
                                    .version = setup->version,

@@ -63,6 +63,7 @@ struct node_setup {
     struct catalog_cache *catalog; /* NULL: no rules, no calendars */
     struct tenant_set *needs;      /* NULL: a tenant may have as many combinations of needs as it wants */
     struct metrics *metrics;
+    struct tracer *tracer; /* NULL: no spans are recorded */
     struct runner *runners[RUNNER_KINDS];
     struct str name; /* host and process, for the record */
     uint64_t seed;

@@ -43,6 +43,8 @@ static const struct wire_field facts[] = {
     { "place",        WIRE_TEXT, AT(place), .max = PLACE_MAX },
     { "queue",        WIRE_TEXT, AT(queue) },
     { "version",      WIRE_I64,  AT(version), WIRE_BETWEEN(0, INT64_MAX) },
+    { "run",          WIRE_UUID, AT(run) },
+    { "trace",        WIRE_TEXT, AT(trace) },
 };
 #undef AT
 
@@ -62,6 +64,7 @@ static const struct wire_field outcome[] = {
     { "output",         WIRE_TEXT, AT(output) },
     { "aside",          WIRE_TEXT, AT(aside), .max = TARGET_HOST_MAX },
     { "recalled",       WIRE_BOOL, AT(recalled) },
+    { "sampled",        WIRE_BOOL, AT(sampled) },
     { "late_by",        WIRE_ENUM, AT(late_by), .names = late_cause_names, .name_count = LATE_CAUSES },
 };
 #undef AT

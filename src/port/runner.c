@@ -18,3 +18,11 @@ void runner_free(struct runner *r)
     if (r)
         r->ops->free(r);
 }
+
+struct trace run_trace(const struct run *run)
+{
+    struct trace trace = trace_of(run->task);
+    if (run->is_decided)
+        trace.sampled = run->is_sampled;
+    return trace;
+}

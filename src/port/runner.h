@@ -12,6 +12,7 @@
  *  - A run beyond host_calls_max waits in the runner, for as long as it takes. A caller that has better use for its
  *    slots counts its runs by host and keeps to the limit. */
 #include "core/task/settle.h"
+#include "core/task/trace.h"
 
 struct run {
     const struct task *task; /* borrowed until done */
@@ -19,7 +20,12 @@ struct run {
     void (*done)(struct run *run, const struct outcome *o);
     void *context;
     void *handle; /* the runner's */
+    /* Whether spans of its trace are recorded, if that is decided; else the task's caller has decided. */
+    bool is_decided, is_sampled;
 };
+
+/* The trace of the call, whose span is trace_span(…, TRACE_CALL). Texts are borrowed from the task. */
+struct trace run_trace(const struct run *run);
 
 struct runner {
     const struct runner_ops *ops;

@@ -147,6 +147,14 @@ const struct option server_options[] = {
       .choices = "debug|info|warn|error", .preset = "info", .help = "lowest level that is logged" },
     { .key = "log.format", .flag = "log-format", .type = OPTION_CHOICE, .value = "FORMAT",
       .choices = "auto|logfmt|json", .preset = "auto", .help = "format of log lines; auto: logfmt on a terminal, else JSON" },
+    { .key = "log.transitions", .type = OPTION_CHOICE, .value = "WHICH", .choices = "none|failures|all",
+      .preset = "failures", .help = "which changes of the state of tasks are logged, as event transition: none, failures, or all; at most 1,000 a second" },
+    { .key = "trace.endpoint", .type = OPTION_TEXT, .value = "URL",
+      .help = "http://… or https://… of an OpenTelemetry collector that gets spans by OTLP (protobuf); without a path, /v1/traces is added; default: that of OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT, else none" },
+    { .key = "trace.ratio", .type = OPTION_TEXT, .value = "N", .preset = "0.01",
+      .help = "which part of the traces that begin here is recorded, from 0 to 1; a caller who sends traceparent decides for its own; failures are always recorded" },
+    { .key = "trace.state", .type = OPTION_FLAG, .preset = "false",
+      .help = "send the caller's tracestate with calls and messages" },
     /* worker only: WORKER_ALONE rows. */
     { .key = "worker.queues", .flag = "queues", .type = OPTION_TEXT, .value = "LIST",
       .help = "comma-separated queues whose tasks this worker runs; default: all" },
@@ -265,6 +273,19 @@ enum err options_begin_process(const struct options *given, struct options **ret
 enum err options_check_listen(const struct options *o, const char *name, struct error *e)
 {
     return option_given(o, name) ? listen_address_check(option_get(o, name)->text.p, e) : ERR_OK;
+}
+
+struct trace_setup options_trace(const struct options *o)
+{
+    return (struct trace_setup){ .endpoint = option_get(o, "trace.endpoint")->text,
+                                 .ratio = option_get(o, "trace.ratio")->text,
+                                 .sends_state = option_get(o, "trace.state")->number };
+}
+
+enum err options_check_trace(const struct options *o, struct error *e)
+{
+    struct trace_setup setup = options_trace(o);
+    return trace_setup_check(&setup, e);
 }
 
 enum err options_check_origins(const struct options *o, struct error *e)

@@ -4,12 +4,13 @@
  * Flags override the environment, which overrides the file, which overrides the defaults (base/option/option.h). A new
  * option is a new row: --help and docs/CONFIGURATION.md are printed from the rows. */
 #include "base/option/option.h"
+#include "server/process.h"
 
 /* The table holds the options of serve only, then those of both commands, then those of worker only: each command
  * uses a slice. One file may contain the settings of both commands. */
 enum {
     SERVE_ALONE = 50,
-    SERVE_AND_WORKER = 14,
+    SERVE_AND_WORKER = 18,
     WORKER_ALONE = 7,
     SERVER_OPTION_COUNT = SERVE_ALONE + SERVE_AND_WORKER,
     WORKER_OPTION_COUNT = SERVE_AND_WORKER + WORKER_ALONE,
@@ -38,6 +39,9 @@ enum err options_begin_process(const struct options *given, struct options **ret
 
 enum err options_check_origins(const struct options *o, struct error *e) must_use;    /* api.cors_origins */
 enum err options_check_public_url(const struct options *o, struct error *e) must_use; /* api.public_url */
+
+enum err options_check_trace(const struct options *o, struct error *e) must_use; /* trace.* */
+struct trace_setup options_trace(const struct options *o);                       /* trace.* (server/process.h) */
 
 /* Checks the form of an address to listen on, if it is given: "listen", "api.admin_listen". */
 enum err options_check_listen(const struct options *o, const char *name, struct error *e) must_use;

@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "platform/clock_system.h"
+#include "platform/otlp/otlp_tracer.h"
 #include "runner/http/runner_http.h"
 #include "runner/noop/runner_noop.h"
+#include "server/options.h"
 
 /* Thousands of concurrent calls need thousands of descriptors. */
 static void process_raise_descriptor_limit(void)
@@ -64,6 +67,7 @@ enum err runners_open(const struct runners_setup *setup, struct runners *ret, st
     http.guard = setup->guard;
     http.ca_file = setup->ca_file;
     http.secrets = setup->secrets;
+    http.sends_tracestate = setup->sends_tracestate;
     ret->v[TARGET_NOOP] = runner_noop_new(setup->clock);
     struct runner_message_setup message = { .broker_failed = process_on_broker_failed,
                                             .rules = setup->brokers ? &setup->brokers->rules : NULL,
@@ -73,6 +77,7 @@ enum err runners_open(const struct runners_setup *setup, struct runners *ret, st
                                             .brokers = setup->brokers ? setup->brokers->v : NULL,
                                             .broker_count = setup->brokers ? setup->brokers->n : 0,
                                             .secrets = setup->secrets,
+                                            .sends_tracestate = setup->sends_tracestate,
                                             .guard = setup->guard };
     ret->v[TARGET_MESSAGE] = runner_message_new(setup->loop, setup->clock, &message);
     ret->v[TARGET_HTTP] = runner_http_new(setup->loop, setup->clock, &http, e);
@@ -84,4 +89,43 @@ void runners_free(struct runners *r)
     for (size_t i = 0; i < RUNNER_KINDS; i++)
         runner_free(r->v[i]);
     *r = (struct runners){ 0 };
+}
+
+/* ---- traces ---- */
+
+static enum err process_read_tracer(const struct trace_setup *setup, struct otlp_settings *ret, struct error *e)
+{
+    char name[PROCESS_NAME_TEXT];
+    process_name(name);
+    return otlp_settings_read(setup->endpoint, setup->ratio, name, options_getenv, ret, e);
+}
+
+enum err trace_setup_check(const struct trace_setup *setup, struct error *e)
+{
+    struct otlp_settings settings = { .ratio = 0 };
+    enum err rc = process_read_tracer(setup, &settings, e);
+    otlp_settings_release(&settings);
+    return rc;
+}
+
+static void process_on_spans_lost(void *context, const struct error *why, size_t spans)
+{
+    (void)context;
+    log_warn("spans_not_exported", kv_err(why), kv_i64("spans", (int64_t)spans));
+}
+
+enum err process_open_tracer(const struct trace_setup *setup, const char *ca_file, struct metrics *metrics,
+                             struct tracer **ret, struct error *e)
+{
+    struct otlp_settings settings = { .ratio = 0 };
+    enum err rc = process_read_tracer(setup, &settings, e);
+    if (rc == ERR_OK && settings.url.n)
+        rc = otlp_tracer_new(&(struct otlp_tracer_setup){ .settings = &settings,
+                                                          .ca_file = ca_file,
+                                                          .metrics = metrics,
+                                                          .clock = clock_system(),
+                                                          .failed = process_on_spans_lost },
+                             ret, e);
+    otlp_settings_release(&settings);
+    return rc;
 }

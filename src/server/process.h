@@ -7,6 +7,7 @@
 #include "port/clock.h"
 #include "port/runner.h"
 #include "port/secrets.h"
+#include "port/tracer.h"
 #include "server/brokers.h"
 
 enum { PROCESS_NAME_TEXT = 96 };
@@ -14,6 +15,17 @@ enum { PROCESS_NAME_TEXT = 96 };
 /* Hides the memory, raises the descriptor limit and tunes malloc. Before other threads start. */
 void process_prepare(void);
 void process_name(char out[PROCESS_NAME_TEXT]); /* host:pid */
+
+/* trace.*: which spans are recorded, and where they go; texts are borrowed. */
+struct trace_setup {
+    struct str endpoint, ratio;
+    bool sends_state;
+};
+/* Checks what can be checked before the start. */
+enum err trace_setup_check(const struct trace_setup *setup, struct error *e) must_use;
+/* *ret is NULL if no endpoint is set. */
+enum err process_open_tracer(const struct trace_setup *setup, const char *ca_file, struct metrics *metrics,
+                             struct tracer **ret, struct error *e) must_use;
 
 struct runners_setup {
     uv_loop_t *loop;
@@ -24,6 +36,7 @@ struct runners_setup {
     const char *ca_file;           /* trusted certificates; NULL: the system's list */
     const struct brokers *brokers; /* NULL: none */
     const struct secrets *secrets; /* NULL: none */
+    bool sends_tracestate;
     struct str (*tenant_name)(void *context, int32_t number, struct arena *a); /* as in runner_message_setup */
     void *context;
 };

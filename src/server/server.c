@@ -17,6 +17,7 @@
 #include "core/time/offset.h"
 #include "events/memory/events_memory.h"
 #include "node/tenant_needs.h"
+#include "node/trace/spans.h"
 #include "platform/async_io_direct.h"
 #include "platform/clock_offset.h"
 #include "platform/last_fire.h"
@@ -71,6 +72,7 @@ static int64_t server_on_step(void *context, struct moment now)
     node_view_update(a->view, a->node, now.wall_ms);
     server_update_queue_state(a);
     server_show_nodes(a);
+    transition_log_tick(a->transitions);
     if (a->draining && !a->retention_task.busy && node_is_idle(a->node) && stats_writer_finish(&a->stats_writer)) {
         server_close_handles(a);
         loop_stop(a->loop);
@@ -400,6 +402,8 @@ static void server_on_settled(void *context, const struct event *e, const struct
         a->setup.observe(a->setup.observe_context, e, s);
     if (a->http)
         live_on_settled(api_server_live(a->http), e, s, str_from(a->name));
+    transition_log_settled(a->transitions, &e->task, &e->outcome, s);
+    spans_add_run(a->tracer, &e->task, &e->outcome, s, a->tracer ? clock_wall_us(a->setup.clock) : 0);
 }
 
 static void server_on_started(void *context, const struct task *t)
@@ -407,6 +411,7 @@ static void server_on_started(void *context, const struct task *t)
     struct server *a = context;
     if (a->http)
         live_on_started(api_server_live(a->http), t);
+    transition_log_started(a->transitions, t);
 }
 
 static void server_on_spawned(void *context, const struct task *occurrence)
@@ -414,6 +419,7 @@ static void server_on_spawned(void *context, const struct task *occurrence)
     struct server *a = context;
     if (a->http)
         live_on_spawned(api_server_live(a->http), occurrence);
+    transition_log_created(a->transitions, occurrence, 1);
 }
 
 static void server_on_gated(void *context, const struct task *t)
@@ -421,6 +427,7 @@ static void server_on_gated(void *context, const struct task *t)
     struct server *a = context;
     if (a->http)
         live_on_written(api_server_live(a->http), t, 1);
+    transition_log_changed(a->transitions, t, TASK_SCHEDULED);
 }
 
 static void server_describe(void *context, struct jw *w)
@@ -435,6 +442,8 @@ static void server_make_node(struct server *a)
     uint64_t seed;
     crypto_random(&seed, sizeof seed);
     process_name(a->name);
+    a->transitions = transition_log_new(&(struct transition_log_setup){
+        .which = a->setup.transitions, .node = str_from(a->name), .clock = a->setup.clock, .metrics = a->metrics });
     struct node_setup setup = {
         .writer = loop_writer(a->loop),
         .planner = planner_threads_planner(a->planner),
@@ -445,6 +454,7 @@ static void server_make_node(struct server *a)
         .catalog = a->catalog,
         .needs = a->needs,
         .metrics = a->metrics,
+        .tracer = a->tracer,
         .name = str_from(a->name),
         .seed = seed,
         .slots = a->setup.slots,
@@ -566,7 +576,8 @@ static enum err server_open_runners(struct server *a, struct error *e)
                                    .guard = server_guard(a),
                                    .ca_file = a->setup.ca_file,
                                    .brokers = a->setup.brokers,
-                                   .secrets = a->secrets.n ? &a->secrets : NULL };
+                                   .secrets = a->secrets.n ? &a->secrets : NULL,
+                                   .sends_tracestate = a->setup.trace.sends_state };
     setup.tenant_name = server_tenant_name;
     setup.context = a;
     return runners_open(&setup, &a->runners, e);
@@ -591,6 +602,8 @@ static enum err server_start_api(struct server *a, struct error *e)
         .brokers = a->setup.brokers ? &a->setup.brokers->rules : NULL,
         .catalog = a->catalog,
         .metrics = a->metrics,
+        .transitions = a->transitions,
+        .tracer = a->tracer,
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
         .secrets = a->secrets.n ? &a->secrets : NULL,
         .cors_origins = a->setup.cors_origins,
@@ -626,6 +639,8 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
 {
     process_prepare();
     a->metrics = metrics_new();
+    if (process_open_tracer(&a->setup.trace, a->setup.ca_file, a->metrics, &a->tracer, e))
+        return e->code;
     settle_count_from_zero(a->metrics);
     tenant_metrics_set_max(metrics_tenants(a->metrics), a->setup.metric_tenants);
     a->queue = queue_memory_new();
@@ -709,6 +724,8 @@ void server_free(struct server *a)
     events_free(a->events);
     definition_cache_free(a->definitions);
     server_close_store(a);
+    tracer_free(a->tracer);
+    transition_log_free(a->transitions);
     clock_offset_free(a->clock);
     catalog_cache_free(a->catalog);
     tenant_set_free(a->needs);

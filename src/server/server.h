@@ -9,12 +9,14 @@
 #include "api/server/api_server.h"
 #include "base/metrics.h"
 #include "node/node.h"
+#include "node/trace/transition_log.h"
 #include "platform/batcher.h"
 #include "platform/loop_uv.h"
 #include "port/zoneinfo.h"
 #include "server/brokers.h"
 #include "server/fleet_url.h"
 #include "server/notify/mail_settings.h"
+#include "server/process.h"
 #include "server/retention.h"
 #include "server/tls_settings.h"
 
@@ -51,6 +53,8 @@ struct server_setup {
     bool require_idempotency_key;
     struct http_limits http; /* of the API */
     int64_t drain_ms;
+    enum transitions transitions; /* of tasks, that are logged */
+    struct trace_setup trace;
     struct retention retention;
     /* NULL, or called for each settled attempt, on the loop thread. */
     void (*observe)(void *context, const struct event *e, const struct settlement *s);

@@ -154,6 +154,8 @@ struct server {
     struct notifier *notifier;         /* NULL: this node does not schedule */
     struct reencryption *reencryption; /* NULL: secrets are not encrypted */
     struct node_view *view;
+    struct transition_log *transitions;
+    struct tracer *tracer;     /* NULL: no spans are recorded */
     uint64_t shown_generation; /* of the nodes that were told to those who watch */
 };
 

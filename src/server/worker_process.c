@@ -9,6 +9,7 @@
 
 #include "api/server/health_server.h"
 #include "base/log.h"
+#include "base/openmetrics/openmetrics.h"
 #include "base/thread_owner.h"
 #include "core/time/offset.h"
 #include "platform/async_io_threads.h"
@@ -49,6 +50,8 @@ struct worker_process {
     struct runners runners;
     struct secrets secrets; /* n is 0: it has no key file */
     struct worker *worker;
+    struct transition_log *transitions;
+    struct tracer *tracer; /* NULL: no spans are recorded */
     struct health_server *health_server;
     struct unverified_links unverified;
     struct uuid id;
@@ -190,17 +193,21 @@ static bool worker_process_is_ready(void *context, struct error *e)
 
 /* What concerns running. Outcomes are counted where they are settled, by the control nodes. */
 static const enum metric worker_process_metrics[] = {
-    METRIC_TASKS_HELD,   METRIC_TASKS_ASIDE,   METRIC_EXECUTION_DELAY, METRIC_EXECUTION_TIME, METRIC_QUEUE_WAITING,
-    METRIC_TASKS_PARKED, METRIC_TASKS_RUNNING, METRIC_WORKER_SLOTS,    METRIC_UTILIZATION,    METRIC_TASKS_WITHOUT_KEY,
+    METRIC_TASKS_HELD,    METRIC_TASKS_ASIDE,       METRIC_EXECUTION_DELAY,     METRIC_EXECUTION_TIME,
+    METRIC_QUEUE_WAITING, METRIC_TASKS_PARKED,      METRIC_TASKS_RUNNING,       METRIC_WORKER_SLOTS,
+    METRIC_UTILIZATION,   METRIC_TASKS_WITHOUT_KEY, METRIC_TRANSITIONS_DROPPED,
 };
 
-static void worker_process_print_metrics(void *context, struct buf *out)
+static void worker_process_print_metrics(void *context, bool exemplars, struct buf *out)
 {
     struct worker_process *p = context;
     pthread_mutex_lock(&p->shared.lock);
     struct machine m = p->shared.machine;
     pthread_mutex_unlock(&p->shared.lock);
-    metrics_print_some(p->metrics, worker_process_metrics, array_count(worker_process_metrics), out);
+    if (exemplars)
+        metrics_print_some_exemplars(p->metrics, worker_process_metrics, array_count(worker_process_metrics), out);
+    else
+        metrics_print_some(p->metrics, worker_process_metrics, array_count(worker_process_metrics), out);
     unverified_links_print_metrics(&p->unverified, out);
     buf_printf(out,
                "# HELP belfry_machine_memory_bytes Memory of the machine, or of its control group\n"
@@ -247,6 +254,7 @@ static int64_t worker_process_on_step(void *context, struct moment now)
     if (!p->worker || !p->handles_open)
         return INT64_MAX;
     int64_t wake_ms = worker_step(p->worker, now, clock_behind_ms(p->clock));
+    transition_log_tick(p->transitions);
     if (p->stopping && worker_is_idle(p->worker))
         worker_process_end(p);
     return wake_ms;
@@ -327,11 +335,19 @@ static struct uuid worker_process_new_id(struct clock *clock)
     return uuid_next(&ids, clock_wall_ms(clock));
 }
 
+/* Control nodes log how attempts end, when they settle them. */
+static void worker_process_on_started(void *context, const struct task *t)
+{
+    struct worker_process *p = context;
+    transition_log_started(p->transitions, t);
+}
+
 static void worker_process_make_worker(struct worker_process *p)
 {
     struct worker_setup setup = {
         .async_io = p->async_io,
         .metrics = p->metrics,
+        .tracer = p->tracer,
         .id = p->id,
         .name = str_from(p->name),
         .version = S(BELFRY_VERSION),
@@ -343,6 +359,7 @@ static void worker_process_make_worker(struct worker_process *p)
         .fleet = true,
         .describe = worker_process_describe,
         .may_take = worker_process_may_take,
+        .started = worker_process_on_started,
         .queue_time = worker_process_on_queue_time,
         .context = p,
     };
@@ -407,12 +424,16 @@ static enum err worker_process_assemble(struct worker_process *p, struct error *
     process_name(p->name);
     p->id = worker_process_new_id(p->clock);
     worker_process_measure_machine(p);
+    p->transitions = transition_log_new(&(struct transition_log_setup){
+        .which = p->setup.transitions, .node = str_from(p->name), .clock = p->clock, .metrics = p->metrics });
     if (!p->setup.cpu_milli)
         p->setup.cpu_milli = p->machine.cpu_milli;
     if (!p->setup.memory_mb)
         p->setup.memory_mb = p->machine.memory_mb;
     struct loop_setup loop = { .clock = p->clock, .step = worker_process_on_step, .context = p };
     struct fleet_setup fleet = { .urls = p->setup.fleet, .filter = &p->setup.filter };
+    if (process_open_tracer(&p->setup.trace, p->setup.ca_file, p->metrics, &p->tracer, e))
+        return e->code;
     if ((p->setup.key_file && key_file_load(p->setup.key_file, &p->secrets, e)) || fleet_open(&fleet, &p->fleet, e) ||
         loop_new(&loop, &p->loop, e))
         return e->code;
@@ -423,7 +444,8 @@ static enum err worker_process_assemble(struct worker_process *p, struct error *
                                      .guard = p->setup.guard,
                                      .ca_file = p->setup.ca_file,
                                      .brokers = p->setup.brokers,
-                                     .secrets = p->secrets.n ? &p->secrets : NULL };
+                                     .secrets = p->secrets.n ? &p->secrets : NULL,
+                                     .sends_tracestate = p->setup.trace.sends_state };
     struct async_io_threads_setup async_io = {
         .loop = p->loop,
         .open = fleet_take_port,
@@ -485,6 +507,8 @@ void worker_process_free(struct worker_process *p)
     p->worker = NULL;
     runners_free(&p->runners);
     loop_free(p->loop);
+    tracer_free(p->tracer);
+    transition_log_free(p->transitions);
     clock_offset_free(p->clock);
     metrics_free(p->metrics);
     pthread_mutex_destroy(&p->shared.lock);

@@ -6,6 +6,7 @@
  * tasks run elsewhere.
  *
  * Threads: one thread calls all functions; it is the loop thread while worker_process_run runs. */
+#include "node/trace/transition_log.h"
 #include "server/fleet_url.h"
 #include "server/process.h"
 
@@ -23,6 +24,8 @@ struct worker_process_setup {
     const struct brokers *brokers; /* brokers that tasks may name; borrowed. NULL: none */
     const char *listen;            /* of /health, /ready and /metrics; NULL: not served */
     int64_t drain_ms;
+    enum transitions transitions; /* of tasks, that are logged */
+    struct trace_setup trace;
 };
 
 struct worker_process;

@@ -1,5 +1,6 @@
 /* The rows that a run or a map is opened with (OP_OPEN). Rows that wait for others come first, those that start at once
  * last: a task that ends finds all that wait for it. */
+#include "core/task/trace.h"
 #include "workflow/internal.h"
 
 void open_begin(struct run_view *v, struct plan *p)
@@ -71,7 +72,7 @@ static void open_add_deadline(const struct run_view *v, const struct plan *p, st
     int64_t place = place_of_deadline(), at_ms = v->row.deadline_ms;
     row->task = (struct task){ .id = place_id(v->task.id, place),
                                .tenant = v->task.tenant,
-                               .trace = v->task.trace,
+                               .trace = trace_for_steps(&v->task),
                                .kind = TASK_ONE_TIME,
                                .state = TASK_SCHEDULED,
                                .run = v->task.id,

@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "core/task/trace.h"
 #include "workflow/internal.h"
 
 enum {
@@ -86,7 +87,7 @@ struct run_facts run_view_facts(const struct run_view *v)
                                .tenant = v->task.tenant,
                                .queue = v->task.queue,
                                .priority = v->task.priority,
-                               .trace = v->task.trace };
+                               .trace = trace_for_steps(&v->task) };
 }
 
 /* ---- its config ---- */

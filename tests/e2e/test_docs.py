@@ -137,8 +137,8 @@ def test_metrics_are_those_of_the_code():
 def test_log_events_are_those_of_the_code():
     found = set()
     for path in (ROOT / "src").rglob("*.c"):
-        for level, event in re.findall(r'\blog_(debug|info|warn|error)\(\s*"(\w+)"', path.read_text()):
-            found.add((event, level))
+        for level, event in re.findall(r'\blog_(?:event\(LOG_)?(debug|info|warn|error)[(,]\s*"(\w+)"', path.read_text(), re.I):
+            found.add((event, level.lower()))
     told = set()
     for events, level in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (debug|info|warn|error) \| ", read("docs/OPERATIONS.md"), re.M):
         told |= {(event, level) for event in re.findall(r"`(\w+)`", events)}

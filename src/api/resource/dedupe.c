@@ -226,6 +226,7 @@ static enum handled dedupe_finish(struct dedupe_pass *d)
     metric_add_for(m, METRIC_TASKS_SCHEDULED, d->q->who.tenant, (int64_t)d->made_count);
     metric_add(m, METRIC_TASKS_DEDUPLICATED, (int64_t)d->found_count);
     live_on_created(d->q->server->live, d->made, d->made_count);
+    transition_log_created(d->q->server->setup.transitions, d->made, d->made_count);
     dedupe_nudge(d);
     return HANDLED_DONE;
 }

@@ -297,6 +297,15 @@ static void edit_nudge(struct request *q)
         request_nudge(q, &q->edit->plan.also, 1);
 }
 
+static void edit_log(struct request *q)
+{
+    const struct edit *edit = q->edit;
+    struct transition_log *log = q->server->setup.transitions;
+    transition_log_changed(log, &edit->plan.task, task_shown_state(&edit->current, q->now_ms));
+    if (edit->plan.has_also)
+        transition_log_created(log, &edit->plan.also, 1);
+}
+
 static enum handled edit_wait(struct request *q);
 
 /* Tasks that depend on it are being told how it ended: a moment later, they know. */
@@ -348,6 +357,8 @@ static void edit_on_put(struct op *op)
         edit_update_cursor(q, op->rc);
         edit_nudge(q);
     }
+    if (op->rc == ERR_OK)
+        edit_log(q);
     if (op->rc == ERR_OK && q->edit->plan.withdraw)
         withdraw_claimed(q, &q->edit->plan.task, q->edit->withdraw_from_ms);
     else
@@ -426,7 +437,10 @@ static bool edit_aborts(const struct edit *edit)
 static enum handled edit_after_recall(struct request *q, enum recall_result result)
 {
     switch (result) {
-    case RECALL_DONE: edit_nudge(q); return HANDLED_DONE;
+    case RECALL_DONE:
+        edit_nudge(q);
+        edit_log(q);
+        return HANDLED_DONE;
     case RECALL_ABORTING: return edit_after_abort(q);
     case RECALL_ANSWERED: return request_later(q, request_replay_stored);
     case RECALL_FREED:

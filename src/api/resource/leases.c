@@ -110,12 +110,14 @@ static int64_t leases_deadline_ms(const struct task *t)
     return t->timeout_ms ? uuid_time_ms(t->claim) + t->timeout_ms : INT64_MAX;
 }
 
-/* The lease is a span of its own in the task's trace. */
-static void leases_write_trace(struct jw *w, const struct task *t)
+/* The worker goes on in the span of the attempt. */
+static void leases_write_trace(const struct request *q, struct jw *w, const struct task *t)
 {
     char parent[TRACE_PARENT + 1];
     struct trace trace = trace_of(t);
-    trace_parent(&trace, hash_bytes(HASH_STABLE, uuid_bytes(&t->claim)), parent);
+    if (q->server->setup.tracer)
+        trace.sampled = tracer_wants(q->server->setup.tracer, &trace);
+    trace_parent(&trace, trace_span(t->id, t->fence, TRACE_RUN), parent);
     jw_kv_cstr(w, "traceparent", parent);
 }
 
@@ -134,7 +136,7 @@ static void leases_write_acquired(struct request *q, const struct lease_ask *a)
         jw_kv_i64(&w, "fence", t->fence);
         jw_kv_time(&w, "expires_at", min_of(a->terms.until_ms, leases_deadline_ms(t)));
         jw_kv_i64(&w, "attempt", t->attempts + 1);
-        leases_write_trace(&w, t);
+        leases_write_trace(q, &w, t);
         jw_key(&w, "task");
         task_to_json(&w, t, &c);
         jw_object_end(&w);
@@ -147,8 +149,10 @@ static void leases_end_acquire(struct request *q)
 {
     struct lease_acquire *acquire = q->context;
     struct op *op = &acquire->ask.claim.op;
-    for (size_t i = 0; !op->rc && i < acquire->ask.claim.ret.n; i++)
+    for (size_t i = 0; !op->rc && i < acquire->ask.claim.ret.n; i++) {
         live_on_started(q->server->live, &acquire->ask.claim.ret.v[i]);
+        transition_log_started(q->server->setup.transitions, &acquire->ask.claim.ret.v[i]);
+    }
     if (op->rc)
         request_fail(q, &op->error);
     else
@@ -563,38 +567,6 @@ static void leases_count_outcome(const struct request *q, const struct task *t, 
                                                .fault = h->fail.final ? FAULT_REQUEST : FAULT_TARGET });
 }
 
-static void leases_on_settled(struct op *op)
-{
-    struct request *q = request_finish_op(op);
-    struct lease_request *h = q->context;
-    const struct api_setup *setup = &q->server->setup;
-    const struct verdict *v = &h->settlement.verdict;
-    h->settled = true;
-    if (op->rc == ERR_OK && h->settlement.stale) {
-        request_later(q, leases_run_report); /* another settle came first: perhaps by the same report */
-        return;
-    }
-    if (op->rc) {
-        request_fail(q, &op->error);
-        request_answer(q);
-        return;
-    }
-    enum task_state state = h->settlement.ret_state;
-    leases_count_outcome(q, &h->task, &h->settlement);
-    live_on_lease_settled(q->server->live, &h->task, &h->settlement);
-    if (setup->lease_over)
-        setup->lease_over(setup->context, &h->task,
-                          op_unblocked(q->write.settle.ret_unblocked_lanes, q->write.settle.ret_arrivals_left));
-    if (state == TASK_SCHEDULED) {
-        h->task.state = TASK_SCHEDULED;
-        h->task.due_ms = v->due_ms;
-        h->task.attempts = v->attempts;
-        request_nudge(q, &h->task, 1);
-    }
-    leases_answer_report(q, state, v->due_ms);
-    request_answer(q);
-}
-
 static struct outcome leases_outcome_of(const struct request *q, const struct lease_request *h)
 {
     struct str result = leases_member_text(q, "result");
@@ -616,6 +588,48 @@ static struct outcome leases_outcome_of(const struct request *q, const struct le
     if (h->fail.retry_after_ms >= 0)
         o.retry_after_ms = h->fail.retry_after_ms;
     return o;
+}
+
+static void leases_tell_settled(const struct request *q, const struct lease_request *h)
+{
+    struct outcome o = leases_outcome_of(q, h);
+    struct settle_facts facts = settle_facts_of(&h->task, &o, NULL);
+    o.sampled = tracer_wants(q->server->setup.tracer, &h->trace);
+    transition_log_settled(q->server->setup.transitions, &facts, &o, &h->settlement);
+    spans_add_run(q->server->setup.tracer, &facts, &o, &h->settlement, clock_wall_us(q->server->setup.clock));
+}
+
+static void leases_on_settled(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct lease_request *h = q->context;
+    const struct api_setup *setup = &q->server->setup;
+    const struct verdict *v = &h->settlement.verdict;
+    h->settled = true;
+    if (op->rc == ERR_OK && h->settlement.stale) {
+        request_later(q, leases_run_report); /* another settle came first: perhaps by the same report */
+        return;
+    }
+    if (op->rc) {
+        request_fail(q, &op->error);
+        request_answer(q);
+        return;
+    }
+    enum task_state state = h->settlement.ret_state;
+    leases_count_outcome(q, &h->task, &h->settlement);
+    live_on_lease_settled(q->server->live, &h->task, &h->settlement);
+    leases_tell_settled(q, h);
+    if (setup->lease_over)
+        setup->lease_over(setup->context, &h->task,
+                          op_unblocked(q->write.settle.ret_unblocked_lanes, q->write.settle.ret_arrivals_left));
+    if (state == TASK_SCHEDULED) {
+        h->task.state = TASK_SCHEDULED;
+        h->task.due_ms = v->due_ms;
+        h->task.attempts = v->attempts;
+        request_nudge(q, &h->task, 1);
+    }
+    leases_answer_report(q, state, v->due_ms);
+    request_answer(q);
 }
 
 static void leases_submit_settle(struct request *q)

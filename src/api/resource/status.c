@@ -4,6 +4,7 @@
 #include "api/server/negotiate.h"
 #include "api/server/openapi.h"
 #include "api/server/query.h"
+#include "base/openmetrics/openmetrics.h"
 
 enum handled status_health(struct request *q, struct reader *r)
 {
@@ -93,6 +94,18 @@ enum handled status_scheduler(struct request *q, struct reader *r)
     return HANDLED_DONE;
 }
 
+static void status_write_openmetrics(struct request *q)
+{
+    const struct api_setup *setup = &q->server->setup;
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, q->response.body.max);
+    metrics_print_exemplars(setup->metrics, &text);
+    if (setup->metrics_more)
+        setup->metrics_more(setup->context, &text);
+    q->response.type = OPENMETRICS_TYPE;
+    openmetrics_convert(buf_str(&text), &q->response.body);
+}
+
 enum handled status_metrics(struct request *q, struct reader *r)
 {
     (void)r;
@@ -101,6 +114,10 @@ enum handled status_metrics(struct request *q, struct reader *r)
     respond_json(&q->response, 200);
     q->response.type = TYPE_METRICS;
     api_server_measure(q->server);
+    if (accept_names(q->head.accept, S(OPENMETRICS))) {
+        status_write_openmetrics(q);
+        return HANDLED_DONE;
+    }
     metrics_print(q->server->setup.metrics, &q->response.body);
     if (q->server->setup.metrics_more)
         q->server->setup.metrics_more(q->server->setup.context, &q->response.body);

@@ -91,10 +91,12 @@ struct api_setup {
     struct tenant_set *needs;             /* NULL: not limited */
     struct definition_cache *definitions; /* NULL: the server has one of its own */
     struct metrics *metrics;
-    struct str pepper;             /* at least 16 bytes */
-    const struct secrets *secrets; /* that encrypt secret headers; NULL: they are stored as they are */
-    struct str cors_origins;       /* separated by blanks; empty: none */
-    struct str public_url;         /* under which browsers see the server; empty: not told */
+    struct transition_log *transitions; /* NULL: none */
+    struct tracer *tracer;              /* NULL: no spans are recorded */
+    struct str pepper;                  /* at least 16 bytes */
+    const struct secrets *secrets;      /* that encrypt secret headers; NULL: they are stored as they are */
+    struct str cors_origins;            /* separated by blanks; empty: none */
+    struct str public_url;              /* under which browsers see the server; empty: not told */
     bool require_idempotency_key;
     bool sends_mail;         /* smtp.url is set */
     struct str mail_domains; /* notify.email_domains */

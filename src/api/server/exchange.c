@@ -79,9 +79,38 @@ static void exchange_read_fields(struct request *q)
     for (size_t i = 0; i < x->head->field_count; i++)
         exchange_read_field(q, http_span_str(x->head->fields[i].name, x->text),
                             http_span_str(x->head->fields[i].value, x->text));
+}
+
+/* A request that may change something is a span. Then it is the caller of the tasks that it makes. */
+static void exchange_read_trace(struct request *q)
+{
+    struct api_server *s = q->server;
     const struct request_head *h = &q->head;
-    if (!trace_keep(h->traceparent, h->tracestate, h->request_id, &q->arena, &q->trace))
-        abort(); /* as above */
+    bool is_read = q->method == HTTP_GET || q->method == HTTP_OPTIONS;
+    if (s->setup.tracer && !is_read) {
+        int64_t now_us = clock_wall_us(s->setup.clock);
+        pthread_mutex_lock(&s->lock);
+        struct uuid id = uuid_next(&s->ids, now_us / 1000);
+        pthread_mutex_unlock(&s->lock);
+        request_span_begin(&q->span, s->setup.tracer, h->traceparent, id, now_us);
+    }
+    struct str parent = q->span.parent[0] ? str_from(q->span.parent) : h->traceparent;
+    if (!trace_keep(parent, h->tracestate, h->request_id, &q->arena, &q->trace))
+        abort(); /* the limit of an arena is above that of the headers */
+}
+
+static void exchange_end_span(const struct request *q)
+{
+    const struct api_setup *setup = &q->server->setup;
+    if (!q->span.id || !q->route)
+        return;
+    request_span_end(&q->span, setup->tracer,
+                     &(struct request_span_facts){
+                         .route = q->route->action,
+                         .status = q->response.status,
+                         .tenant = q->authenticated ? q->who.tenant : 0,
+                         .request = trace_request_is_valid(q->head.request_id) ? q->head.request_id : S("") },
+                     clock_wall_us(setup->clock));
 }
 
 bool media_type_is_ical(struct str type)
@@ -257,7 +286,8 @@ static bool exchange_check_accept(struct request *q)
     struct str type = q->route->flags & ROUTE_TEXT     ? S("text/plain")
                       : q->route->flags & ROUTE_EVENTS ? S(TYPE_EVENTS)
                                                        : S("application/json");
-    if (q->route->flags & ROUTE_PAGE || accept_allows(q->head.accept, type))
+    if (q->route->flags & ROUTE_PAGE || accept_allows(q->head.accept, type) ||
+        (q->route->flags & ROUTE_TEXT && accept_names(q->head.accept, S(OPENMETRICS))))
         return true;
     respond_problem(&q->response, PROBLEM_ACCEPT, "the answer is " STR_FMT ", which the header Accept does not allow",
                     STR_ARG(type));
@@ -408,6 +438,7 @@ static enum http_next exchange_on_head(void *context, struct http_exchange *x)
     s->busy++;
     pthread_mutex_unlock(&s->lock);
     exchange_read_fields(q);
+    exchange_read_trace(q);
     if (str_eq(q->head.timing, S("1")))
         q->timing.begin_ns = q->timing.mark_ns = clock_steady_ns(s->setup.clock);
     bool ok = exchange_check_head(q) && exchange_check_route(q) && exchange_check_identity(q) &&
@@ -460,6 +491,7 @@ static void exchange_on_answer(void *context, struct http_exchange *x, struct ht
         respond_problem(r, PROBLEM_UNAVAILABLE, "the server has too many streams, or is shutting down; try again");
     request_finish(q, GZIP_INLINE_MAX);
     exchange_count_answer(q);
+    exchange_end_span(q);
     exchange_write_answer(q->server, r, ret);
     exchange_add_more(ret, q);
     request_release_memory(q);

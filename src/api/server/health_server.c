@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
+#include "api/server/negotiate.h"
 #include "base/json/jsonw.h"
+#include "base/openmetrics/openmetrics.h"
 #include "http/server.h"
 
 enum { ANSWER_MAX = 1 << 20, CONNECTIONS = 64, IDLE_MS = 10000 };
@@ -14,6 +16,7 @@ struct health_server {
 };
 
 struct health_server_answer {
+    bool openmetrics; /* the client asks for it */
     int status;
     const char *type;
     struct buf body;
@@ -50,9 +53,13 @@ static void health_server_answer_ready(struct health_server *v, struct health_se
 
 static void health_server_answer_metrics(struct health_server *v, struct health_server_answer *a)
 {
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, ANSWER_MAX);
     a->status = 200;
-    a->type = "text/plain; version=0.0.4";
-    v->setup.metrics(v->setup.context, &a->body);
+    a->type = a->openmetrics ? OPENMETRICS_TYPE : "text/plain; version=0.0.4";
+    v->setup.metrics(v->setup.context, a->openmetrics, a->openmetrics ? &text : &a->body);
+    if (a->openmetrics)
+        openmetrics_convert(buf_str(&text), &a->body);
 }
 
 static void health_server_make_answer(struct health_server *v, struct str method, struct str path,
@@ -92,9 +99,18 @@ static enum http_next health_server_on_head(void *context, struct http_exchange 
     return HTTP_ANSWER;
 }
 
+static bool health_server_wants_openmetrics(const struct http_exchange *x)
+{
+    for (size_t i = 0; i < x->head->field_count; i++)
+        if (str_eq_nocase(http_span_str(x->head->fields[i].name, x->text), S("Accept")) &&
+            accept_names(http_span_str(x->head->fields[i].value, x->text), S(OPENMETRICS)))
+            return true;
+    return false;
+}
+
 static void health_server_on_answer(void *context, struct http_exchange *x, struct http_answer *ret)
 {
-    struct health_server_answer a = { 0 };
+    struct health_server_answer a = { .openmetrics = health_server_wants_openmetrics(x) };
     buf_init(&a.body, ANSWER_MAX);
     health_server_make_answer(context, x->method, str_sub(x->target, 0, str_find(x->target, '?', 0)), &a);
     health_server_send(&a, ret);

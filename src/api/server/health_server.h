@@ -16,8 +16,8 @@ struct health_server_setup {
     const char *listen; /* "127.0.0.1:9090" */
     struct clock *clock;
     /* Both are called on the HTTP thread of this server. */
-    bool (*ready)(void *context, struct error *e); /* false: why */
-    void (*metrics)(void *context, struct buf *out);
+    bool (*ready)(void *context, struct error *e);                   /* false: why */
+    void (*metrics)(void *context, bool exemplars, struct buf *out); /* writes /metrics, perhaps with exemplars */
     void *context;
 };
 

@@ -12,6 +12,7 @@
 #include "api/server/seal.h"
 #include "api/server/tenant_limits.h"
 #include "api/server/timers.h"
+#include "node/trace/transition_log.h"
 #include "port/crypto.h"
 
 enum { LOGINS_BURST = 10, LOGINS_ADDRESSES = 4096 }; /* of one address in a minute */

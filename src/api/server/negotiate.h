@@ -7,7 +7,11 @@
 /* Whether Accept allows a media type, such as application/json. Of its parameters, only q is read. */
 bool accept_allows(struct str accept, struct str type);
 
-bool accept_names(struct str accept, struct str type); /* the type itself, not only a range */
+/* The same, but of a type that Accept names: a wildcard does not count. */
+bool accept_names(struct str accept, struct str type);
+/* /metrics, for a scraper that asks for it */
+#define OPENMETRICS      "application/openmetrics-text"
+#define OPENMETRICS_TYPE OPENMETRICS "; version=1.0.0; charset=utf-8"
 
 bool accept_encoding_allows_gzip(struct str accept_encoding); /* false without the header */
 

@@ -17,6 +17,7 @@
 #include "api/server/routes.h"
 #include "api/server/timers.h"
 #include "base/thread_owner.h"
+#include "node/trace/spans.h"
 
 /* The headers that the API uses. They live as long as the request. */
 struct request_head {
@@ -58,6 +59,7 @@ struct request {
     struct request_head head;
     struct str trace;   /* what its new tasks keep of the caller (core/task/trace.h) */
     struct str session; /* the text of its session, from its cookie; empty: it has none */
+    struct request_span span;
     struct identity who;
     bool authenticated;         /* `who` was checked, or the route is public */
     int32_t certificate_tenant; /* an API key must be of this tenant, too; 0: the client has no mapped certificate */

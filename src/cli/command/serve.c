@@ -417,6 +417,8 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .require_idempotency_key = option_get(o, "api.require_idempotency_key")->number,
         .http = serve_http_limits(o),
         .drain_ms = option_get(o, "drain-deadline")->number,
+        .transitions = (enum transitions)option_get(o, "log.transitions")->number,
+        .trace = options_trace(o),
         .retention = serve_retention(o),
     };
     return serve_run(cli, o, &urls->store, fleet, &setup);
@@ -513,13 +515,11 @@ static enum err serve_check_tls(const struct options *o, struct error *e)
                : ERR_OK;
 }
 
-value_check *const serve_value_checks[] = { serve_check_brokers,      serve_check_guard,
-                                            serve_check_store,        serve_check_fleet_urls,
-                                            serve_check_roles,        serve_check_tls,
-                                            serve_check_listen,       serve_check_admin_listen,
-                                            options_check_origins,    serve_check_two_addresses,
-                                            serve_check_key_file,     serve_check_mail,
-                                            options_check_public_url, NULL };
+value_check *const serve_value_checks[] = { serve_check_brokers,       serve_check_guard,        serve_check_store,
+                                            serve_check_fleet_urls,    serve_check_roles,        serve_check_tls,
+                                            serve_check_listen,        serve_check_admin_listen, options_check_origins,
+                                            serve_check_two_addresses, serve_check_key_file,     serve_check_mail,
+                                            options_check_public_url,  options_check_trace,      NULL };
 
 enum err serve_check_together(const struct options *o, struct error *e)
 {
@@ -554,7 +554,8 @@ static enum exit_code command_serve_run(struct cli *cli, const struct options *g
     if (brokers_read(o, &brokers, &e) || guard_settings_read(o, &allowed, &guard, &e) ||
         serve_store_urls_read(o, &urls, &e) || fleet_urls_read(o, &fleet, &e) || serve_check_fleet(o, &fleet, &e) ||
         serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e) || serve_read_tls(o, roles, &tls, &e) ||
-        options_check_origins(o, &e) || options_check_public_url(o, &e) || mail_settings_read(o, &mail, &e))
+        options_check_origins(o, &e) || options_check_public_url(o, &e) || options_check_trace(o, &e) ||
+        mail_settings_read(o, &mail, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
     brokers_close_own(&brokers, buf_str(&fleet.queue), buf_str(&fleet.events));
     options_data_dir(o, &dir);

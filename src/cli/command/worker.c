@@ -105,6 +105,10 @@ static enum err worker_command_read_setup(const struct options *o, struct worker
     ret->ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE");
     ret->listen = option_given(o, "listen") ? option_get(o, "listen")->text.p : NULL;
     ret->drain_ms = option_get(o, "drain-deadline")->number;
+    ret->trace = options_trace(o);
+    if (options_check_trace(o, e))
+        return e->code;
+    ret->transitions = (enum transitions)option_get(o, "log.transitions")->number;
     if (!ret->fleet->queue.n)
         return error_field(e, "--queue", "is missing: give the queue to take tasks from, such as redis://127.0.0.1");
     if (!ret->fleet->events.n)

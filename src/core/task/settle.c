@@ -6,6 +6,7 @@
 
 #include "base/rfc3339.h"
 #include "core/task/retry_rules.h"
+#include "core/task/trace.h"
 
 enum { RETRY_AFTER_MAX_MS = 86400000, EXPIRED_ERROR_MAX = 400, EXPIRED_TEXT = EXPIRED_ERROR_MAX + 128 };
 
@@ -36,6 +37,8 @@ struct settle_facts settle_facts_of(const struct task *t, const struct outcome *
         .place = a && settle_may_fail(o) ? fingerprint_place(t, a) : S(""),
         .queue = t->queue,
         .version = t->version,
+        .run = t->run,
+        .trace = trace_without_state(t->trace),
     };
 }
 

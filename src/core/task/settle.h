@@ -49,6 +49,7 @@ struct outcome {
     struct str aside; /* HELD: the host in whose lane it waits from now on; empty: it stays in its lane */
     bool lacks_key;   /* HELD, by a runner: this process lacks the key of a secret (port/secrets.h) */
     bool recalled;    /* RETURNED: because a user is about to change it */
+    bool sampled;     /* of an attempt that started: its worker records the spans of its trace */
     bool begun_again; /* a run that was retried: no queue held it, so it was due when it started */
 };
 
@@ -71,6 +72,9 @@ struct settle_facts {
     /* for those who watch, like the next; version: 0, if the worker is older than this release */
     struct str queue;
     int64_t version;
+    /* for the log and for traces: struct task, `run`, and its `trace` without the caller's tracestate */
+    struct uuid run;
+    struct str trace;
 };
 
 /* Texts are borrowed from the task. The place is computed only for an outcome that may fail the task, and is copied

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/rfc3339.h"
+#include "core/task/trace.h"
 
 enum { CATCH_UP_MAX = 20000 /* in one visit */, REASON_MAX = 240, MOVED_TEXT = 96, ROWS_MORE = 8 };
 
@@ -73,6 +74,7 @@ static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64
         .target_config = p->target_config,
         .payload = p->payload,
         .extra = p->extra,
+        .trace = trace_without_state(p->trace),
         .links = p->links & TASK_KEEPS_OUTPUT,
         .runs_count = state == TASK_SCHEDULED, /* subtracted from its task's count if it is withdrawn */
         .created_ms = v->now_ms,

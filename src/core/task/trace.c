@@ -94,16 +94,79 @@ static void trace_derive(struct uuid of, struct trace *ret)
     }
 }
 
-struct trace trace_of(const struct task *t)
+/* The caller's trace, whose span made the recurring task, becomes the link of a new one. */
+static void trace_link(struct trace *t)
+{
+    memcpy(t->linked_id, t->id, sizeof t->id);
+    memcpy(t->linked_span, t->span, sizeof t->span);
+    t->span[0] = '\0';
+    t->sampled = true;
+}
+
+struct trace trace_new(struct uuid id)
 {
     struct trace trace = { .sampled = true };
-    struct str rest = t->trace, parent = { 0 }, request = { 0 };
-    if (!rest.n || !str_cut(&rest, ' ', &parent) || !trace_parse(parent, &trace))
-        trace_derive(uuid_is_nil(t->run) ? t->id : t->run, &trace);
-    if (t->trace.n && str_cut(&rest, ' ', &request) && !str_eq(request, none))
+    trace_derive(id, &trace);
+    return trace;
+}
+
+struct trace trace_read(struct str kept, enum task_kind kind, struct uuid id, struct uuid run)
+{
+    struct trace trace = { .sampled = true };
+    struct str rest = kept, parent = { 0 }, request = { 0 };
+    bool is_caller = rest.n && str_cut(&rest, ' ', &parent) && trace_parse(parent, &trace);
+    if (is_caller && kind == TASK_OCCURRENCE)
+        trace_link(&trace);
+    if (!trace.span[0])
+        trace_derive(uuid_is_nil(run) ? id : run, &trace);
+    if (kept.n && str_cut(&rest, ' ', &request) && !str_eq(request, none))
         trace.request = request;
     trace.state = trace.span[0] ? rest : (struct str){ NULL, 0 };
     return trace;
+}
+
+struct trace trace_of(const struct task *t)
+{
+    return trace_read(t->trace, t->kind, t->id, t->run);
+}
+
+/* Those of an occurrence continue its own trace, which their run gives. */
+struct str trace_for_steps(const struct task *run)
+{
+    return run->kind == TASK_OCCURRENCE ? S("") : run->trace;
+}
+
+struct str trace_without_state(struct str kept)
+{
+    struct str rest = kept, part;
+    (void)str_cut(&rest, ' ', &part);
+    if (!str_cut(&rest, ' ', &part))
+        return kept;
+    return (struct str){ kept.p, (size_t)(part.p + part.n - kept.p) };
+}
+
+uint64_t trace_span(struct uuid task, int64_t fence, enum trace_part part)
+{
+    char bytes[sizeof task.b + sizeof fence + 1];
+    memcpy(bytes, task.b, sizeof task.b);
+    memcpy(bytes + sizeof task.b, &fence, sizeof fence);
+    bytes[sizeof bytes - 1] = (char)part;
+    uint64_t span = hash_bytes(HASH_STABLE, (struct str){ bytes, sizeof bytes });
+    return span ? span : 1;
+}
+
+uint64_t trace_span_parse(const char *text)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < TRACE_SPAN && text[i]; i++)
+        v = v << 4 | (uint64_t)trace_digit(text[i]);
+    return v;
+}
+
+void trace_span_text(uint64_t span, char out[TRACE_SPAN + 1])
+{
+    trace_put_hex(span, out);
+    out[TRACE_SPAN] = '\0';
 }
 
 void trace_parent(const struct trace *t, uint64_t span, char out[TRACE_PARENT + 1])

@@ -3,7 +3,8 @@
  *
  * A one-time task that was created with a header traceparent continues that trace, in all its attempts. Every other
  * task, and every occurrence, has a trace of its own, whose id is computed from the task's id: all nodes compute the
- * same, and nothing is stored. The steps of a run are in the trace of their run. Pure. */
+ * same, and nothing is stored. The trace of an occurrence is linked to the call that made its recurring task. The steps
+ * of a run are in the trace of their run. Pure. */
 #include "core/task/task.h"
 
 enum {
@@ -20,6 +21,8 @@ struct trace {
     bool sampled;
     struct str request; /* the caller's X-Request-Id; empty: none */
     struct str state;   /* the caller's tracestate; empty: none */
+    /* of an occurrence: trace and span of the call that made its recurring task; empty: not known */
+    char linked_id[TRACE_ID + 1], linked_span[TRACE_SPAN + 1];
 };
 
 /* Reads a header traceparent: its id, span and flag. False: it is not valid. */
@@ -33,6 +36,17 @@ bool trace_keep(struct str traceparent, struct str state, struct str request, st
 
 /* Texts are borrowed from the task. */
 struct trace trace_of(const struct task *t);
+/* The same, of a task that is known by these: its task.trace (whole, or as trace_without_state), kind, id and run. */
+struct trace trace_read(struct str kept, enum task_kind kind, struct uuid id, struct uuid run);
+struct str trace_without_state(struct str kept);    /* a part of it */
+struct str trace_for_steps(const struct task *run); /* the task.trace of its steps */
+struct trace trace_new(struct uuid id);             /* one that begins here, for a new id */
+uint64_t trace_span_parse(const char *text);        /* digits, at most TRACE_SPAN; 0: the text is empty */
+
+/* The spans of one attempt, of its call to the target, and of a request. Every process computes the same. Never 0. */
+enum trace_part { TRACE_RUN = 1, TRACE_CALL, TRACE_REQUEST };
+uint64_t trace_span(struct uuid task, int64_t fence, enum trace_part part);
+void trace_span_text(uint64_t span, char out[TRACE_SPAN + 1]);
 
 /* The header of a call in this trace, whose own span is `span`. */
 void trace_parent(const struct trace *t, uint64_t span, char out[TRACE_PARENT + 1]);

@@ -6,7 +6,9 @@
 
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "base/openmetrics/openmetrics.h"
 #include "core/target/target_url.h"
+#include "node/trace/spans.h"
 #include "node/worker/internal.h"
 
 enum {
@@ -176,6 +178,17 @@ static void worker_hold_done(struct worker *w, struct job *j, struct outcome *o)
     worker_add_outcome(w, j, o);
 }
 
+/* The trace of an attempt that is recorded stands for those of the same bucket. */
+static void worker_note_exemplars(struct worker *w, const struct run *run, const struct outcome *o)
+{
+    if (!run->is_sampled)
+        return;
+    struct trace trace = trace_of(run->task);
+    int64_t delay_us = o->started_us - task_awaited_ms(run->task) * 1000, now_ms = o->completed_us / 1000;
+    metric_note_exemplar(w->setup.metrics, METRIC_EXECUTION_DELAY, delay_us, trace.id, now_ms);
+    metric_note_exemplar(w->setup.metrics, METRIC_EXECUTION_TIME, o->completed_us - o->started_us, trace.id, now_ms);
+}
+
 static void worker_on_run_done(struct run *run, const struct outcome *o)
 {
     struct job *j = container_of(run, struct job, run);
@@ -202,9 +215,12 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
         return;
     }
     known.late_by = j->was_parked ? LATE_HOST : t->late_by;
+    known.sampled = run->is_sampled;
+    spans_add_call(w->setup.tracer, run, &known);
     worker_add_outcome(w, j, &known);
     late_measure(w->setup.metrics, task_awaited_ms(t), (&known)->started_us, (&known)->late_by);
     metric_observe_us(w->setup.metrics, METRIC_EXECUTION_TIME, o->completed_us - o->started_us);
+    worker_note_exemplars(w, run, &known);
 }
 
 /* ---- taking ---- */
@@ -319,6 +335,7 @@ static void worker_run(struct worker *w, struct job *j)
     worker_occupy(w, t, 1);
     worker_enter_host(w, j);
     j->started_ms = w->now.wall_ms;
+    spans_decide(w->setup.tracer, &j->run);
     if (w->setup.started)
         w->setup.started(w->setup.context, t);
     if (str_eq(t->task_type, S("poison")))

@@ -23,6 +23,7 @@
 #include "core/time/moment.h"
 #include "port/async_io.h"
 #include "port/runner.h"
+#include "port/tracer.h"
 
 enum { RUNNER_KINDS = 6 /* enum target_kind */, WORKER_REPORT_MS = 2000, WORKER_VISIBILITY_MS = 4000 };
 
@@ -30,6 +31,7 @@ struct worker_setup {
     struct async_io *async_io;            /* take, renew and ack; publish */
     struct runner *runners[RUNNER_KINDS]; /* NULL: this worker cannot run such targets */
     struct metrics *metrics;
+    struct tracer *tracer; /* NULL: no spans are recorded */
     struct uuid id;
     struct str name, version; /* for the record: host and process; of the program */
     size_t slots;

@@ -24,7 +24,7 @@
 enum {
     CALL_TEXT_MAX = 8 << 20,         /* texts of one request: several times the API's limit */
     RESPONSE_HEADERS_MAX = 64 << 10, /* a response with more is aborted */
-    OWN_HEADERS = 12,
+    OWN_HEADERS = 13,
     HEADER_TEXT = 96,
     ADDRESSES_TEXT = 512,
 };

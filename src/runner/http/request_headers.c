@@ -38,24 +38,28 @@ static void http_call_add_number(struct http_call *c, size_t *n, struct str name
     http_call_add_header(c, n, name, (struct str){ text, (size_t)size });
 }
 
-/* The call is a span of its own in the task's trace. */
-static void http_call_add_traceparent(struct http_call *c, size_t *n)
-{
-    _Static_assert(sizeof c->trace_id == TRACE_ID + 1, "a trace id has 32 digits");
-    char parent[TRACE_PARENT + 1];
-    struct trace trace = trace_of(c->run->task);
-    memcpy(c->trace_id, trace.id, sizeof c->trace_id);
-    trace_parent(&trace, prng_u64(&c->runner->random), parent);
-    http_call_add_header(c, n, S("traceparent: "), str_from(parent));
-}
-
 static void http_call_add_user_header(struct http_call *c, size_t *n, const struct webhook_header *h)
 {
     size_t size = h->name.n + h->value.n + 3;
     char *text = arena_alloc(&c->texts, size);
     assert(text); /* webhook_read has checked the size */
-    snprintf(text, size, "%s%s%s", h->name.p, h->value.n ? ": " : ";", h->value.p); /* "Name;" sends an empty value */
+    snprintf(text, size, STR_FMT "%s" STR_FMT, STR_ARG(h->name), h->value.n ? ": " : ";",
+             STR_ARG(h->value)); /* "Name;" sends an empty value */
     http_call_link_header(c, n, text);
+}
+
+/* The call is a span of its own in the task's trace. */
+static void http_call_add_traceparent(struct http_call *c, size_t *n)
+{
+    _Static_assert(sizeof c->trace_id == TRACE_ID + 1, "a trace id has 32 digits");
+    char parent[TRACE_PARENT + 1];
+    const struct task *t = c->run->task;
+    struct trace trace = run_trace(c->run);
+    memcpy(c->trace_id, trace.id, sizeof c->trace_id);
+    trace_parent(&trace, trace_span(t->id, t->fence, TRACE_CALL), parent);
+    http_call_add_header(c, n, S("traceparent: "), str_from(parent));
+    if (c->runner->setup.sends_tracestate && trace.state.n)
+        http_call_add_user_header(c, n, &(struct webhook_header){ S("tracestate"), trace.state });
 }
 
 static struct str http_call_content_type(const struct webhook *w)

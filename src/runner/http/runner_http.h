@@ -30,6 +30,7 @@ struct runner_http_setup {
     const char *name_servers;      /* "192.0.2.1:53,…"; NULL: the system's */
     struct guard_setup guard;      /* which addresses may be called */
     const struct secrets *secrets; /* that decrypt headers; borrowed. NULL: none */
+    bool sends_tracestate;         /* that of the caller who made the task */
 };
 #define RUNNER_HTTP_SETUP                                                                                              \
     ((struct runner_http_setup){ .in_flight_max = 10000,                                                               \

@@ -18,7 +18,7 @@
 
 enum {
     MESSAGE_TEXTS_MAX = 8 << 20,
-    MESSAGE_OWN_HEADERS = 8,
+    MESSAGE_OWN_HEADERS = 9,
     MESSAGE_HEADER_TEXT = 64,
     BROKER_THREADS_MAX = 64, /* for addresses in tasks; named brokers have one each besides */
     MESSAGE_BATCH_MAX = 256
@@ -40,7 +40,6 @@ struct message_in_flight {
     const char *content_type;
     char id[UUID_TEXT + 1]; /* webhook-id */
     struct trace trace;
-    uint64_t span; /* the message is a span of its own in the task's trace */
     char own[MESSAGE_OWN_HEADERS][MESSAGE_HEADER_TEXT];
     int64_t started_us, timeout_ms;
 
@@ -50,7 +49,7 @@ struct message_in_flight {
     char error[256], output[96];
 };
 
-struct message_in_flight *message_new(struct run *run, uint64_t span, int64_t now_us);
+struct message_in_flight *message_new(struct run *run, bool sends_tracestate, int64_t now_us);
 void message_free(struct message_in_flight *msg);
 /* Reads the target of the run's task, and decrypts its headers. */
 enum err message_read(struct message_in_flight *msg, const struct secrets *secrets, struct error *e) must_use;
@@ -106,7 +105,7 @@ struct runner_message {
     struct str (*tenant_name)(void *context, int32_t number, struct arena *a);
     const struct secrets *secrets;
     void *context;
-    struct prng random;
+    bool sends_tracestate;
     uv_async_t *wakeup;
     uv_timer_t *timer;
     struct heap due; /* runs that have not ended, by their deadline */

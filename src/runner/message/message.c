@@ -9,7 +9,7 @@
 
 enum { DEFAULT_TIMEOUT_MS = 30000, TELL_AGAIN_MS = 60000 };
 
-struct message_in_flight *message_new(struct run *run, uint64_t span, int64_t now_us)
+struct message_in_flight *message_new(struct run *run, bool sends_tracestate, int64_t now_us)
 {
     struct message_in_flight *msg = xnew(*msg);
     list_init(&msg->link);
@@ -17,8 +17,9 @@ struct message_in_flight *message_new(struct run *run, uint64_t span, int64_t no
     msg->run = run;
     msg->started_us = now_us;
     msg->failure = FAILURE_INTERNAL; /* until a result is set */
-    msg->trace = trace_of(run->task);
-    msg->span = span;
+    msg->trace = run_trace(run);
+    if (!sends_tracestate || !arena_str(&msg->texts, msg->trace.state, &msg->trace.state)) /* it may outlive the task */
+        msg->trace.state = S("");
     return msg;
 }
 
@@ -53,8 +54,10 @@ static void message_add_headers(struct message_in_flight *msg, const struct task
     message_add_own_header(msg, "Belfry-Attempt", "%d", t->attempts + 1);
     message_add_own_header(msg, "Belfry-Fence", "%lld", (long long)t->fence);
     message_add_own_header(msg, "Belfry-Scheduled-At", "%s", at);
-    trace_parent(&msg->trace, msg->span, parent);
+    trace_parent(&msg->trace, trace_span(t->id, t->fence, TRACE_CALL), parent);
     message_add_own_header(msg, "traceparent", "%s", parent);
+    if (msg->trace.state.n)
+        msg->headers[msg->header_count++] = (struct webhook_header){ S("tracestate"), msg->trace.state };
     for (size_t i = 0; i < msg->target.content.header_count; i++)
         msg->headers[msg->header_count++] = msg->target.content.headers[i];
 }

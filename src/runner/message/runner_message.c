@@ -152,7 +152,7 @@ static void runner_message_start(struct runner *base, struct run *run)
     struct error e = { 0 };
     int64_t wait_ms = 0;
     bool is_read = false;
-    struct message_in_flight *msg = message_new(run, prng_u64(&r->random), clock_wall_us(r->clock));
+    struct message_in_flight *msg = message_new(run, r->sends_tracestate, clock_wall_us(r->clock));
     run->handle = msg;
     if (runner_message_send(r, msg, &is_read, &wait_ms, &e) == ERR_OK)
         return;
@@ -224,12 +224,10 @@ struct runner *runner_message_new(uv_loop_t *loop, struct clock *clock, const st
 {
     struct runner_message *r = xnew(*r);
     struct hash_key key;
-    uint64_t seed;
-    crypto_random(&seed, sizeof seed);
     crypto_random(&key, sizeof key);
     r->base.ops = &runner_message_ops;
     r->clock = clock;
-    prng_init(&r->random, seed);
+    r->sends_tracestate = setup->sends_tracestate;
     guard_init(&r->guard, &setup->guard);
     r->brokers = xcalloc(setup->broker_count + 1, sizeof *r->brokers);
     for (; r->broker_count < setup->broker_count; r->broker_count++)

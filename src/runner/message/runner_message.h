@@ -39,6 +39,7 @@ struct runner_message_setup {
     void (*broker_failed)(const char *broker, const char *why);
     struct guard_setup guard;      /* which addresses may be called */
     const struct secrets *secrets; /* that decrypt headers; borrowed. NULL: none */
+    bool sends_tracestate;         /* that of the caller who made the task */
 };
 
 /* Checks a broker's name and address. ERR_INVALID says what is wrong. Any thread may call it. */

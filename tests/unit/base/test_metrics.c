@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/metrics.h"
+#include "base/openmetrics/openmetrics.h"
 
 static int open_metrics(void **state)
 {
@@ -190,6 +191,32 @@ static void seconds_are_counted_in_microseconds(void **state)
     assert_non_null(strstr(text, " counter\nbelfry_run_seconds_total 1.500000\n"));
 }
 
+static void openmetrics_have_exemplars_and_an_end(void **state)
+{
+    struct metrics *m = *state;
+    struct buf text, out;
+    buf_init(&text, 1 << 20);
+    buf_init(&out, 1 << 20);
+    metric_add(m, METRIC_TASKS_EXECUTED, 3);
+    metric_observe_us(m, METRIC_EXECUTION_TIME, 2000);
+    metric_note_exemplar(m, METRIC_EXECUTION_TIME, 1500, "00000000000000000000000000000001", 1700000000123);
+    metric_note_exemplar(m, METRIC_EXECUTION_TIME, 2000, "4bf92f3577b34da6a3ce929d0e0e4736", 1700000000456);
+    metrics_print_exemplars(m, &text);
+    openmetrics_convert(buf_str(&text), &out);
+    const char *shown = buf_cstr(&out);
+    assert_non_null(strstr(shown, "# TYPE belfry_tasks_executed counter\nbelfry_tasks_executed_total 3\n"));
+    assert_non_null(strstr(shown, "belfry_execution_duration_seconds_bucket{le=\"0.001\"} 0\n"));
+    assert_non_null(strstr(shown, "belfry_execution_duration_seconds_bucket{le=\"0.0025\"} 1 # "
+                                  "{trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\"} 0.002000 1700000000.456\n"));
+    assert_null(strstr(shown, "00000000000000000000000000000001")); /* the latest one of a bucket stays */
+    assert_true(out.n > 6 && strcmp(shown + out.n - 6, "# EOF\n") == 0);
+    buf_reset(&text);
+    metrics_print(m, &text);
+    assert_null(strstr(buf_cstr(&text), "trace_id"));
+    buf_release(&text);
+    buf_release(&out);
+}
+
 static void text_that_does_not_fit_shows_as_full(void **state)
 {
     struct metrics *m = *state;
@@ -291,6 +318,7 @@ int main(void)
         test(an_optional_gauge_is_printed_while_it_is_set),
         test(counters_with_two_labels_show_what_was_counted),
         test(seconds_are_counted_in_microseconds),
+        test(openmetrics_have_exemplars_and_an_end),
         test(text_that_does_not_fit_shows_as_full),
         test(no_addition_of_any_thread_is_lost_and_reads_are_whole),
         test(promtool_has_nothing_to_object),

@@ -64,6 +64,55 @@ static void a_task_continues_the_trace_of_its_caller(void **state)
     assert_int_equal(trace.request.n + trace.state.n, 0);
 }
 
+static void the_settling_node_needs_no_state(void **state)
+{
+    (void)state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 4096);
+    struct task t = kept(&a, PARENT, "vendor=a b,other=c", "req-7");
+    assert_str(trace_without_state(t.trace), PARENT " req-7");
+    assert_str(trace_without_state(kept(&a, PARENT, "", "").trace), PARENT " -");
+    assert_str(trace_without_state(kept(&a, "", "", "req-7").trace), "- req-7");
+    assert_int_equal(trace_without_state(S("")).n, 0);
+    struct trace trace = trace_read(trace_without_state(t.trace), t.kind, t.id, t.run);
+    assert_string_equal(trace.span, "00f067aa0ba902b7");
+    assert_str(trace.request, "req-7");
+    assert_int_equal(trace.state.n, 0);
+}
+
+static void an_occurrence_is_linked_to_the_caller(void **state)
+{
+    (void)state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 4096);
+    struct task t = kept(&a, PARENT, "", "req-7");
+    t.kind = TASK_OCCURRENCE;
+    struct trace trace = trace_of(&t), own = trace_new(t.id);
+    assert_string_equal(trace.id, own.id);
+    assert_true(trace.span[0] == '\0' && trace.sampled);
+    assert_string_equal(trace.linked_id, "4bf92f3577b34da6a3ce929d0e0e4736");
+    assert_string_equal(trace.linked_span, "00f067aa0ba902b7");
+    assert_str(trace.request, "req-7");
+    struct task step = { .id = { { 9 } }, .run = t.id, .trace = trace_for_steps(&t) };
+    assert_string_equal(trace_of(&step).id, own.id); /* in the trace of its run */
+    t.kind = TASK_ONE_TIME;
+    step.trace = trace_for_steps(&t);
+    assert_string_equal(trace_of(&step).id, trace_of(&t).id);
+    assert_true(trace_span_parse("00f067aa0ba902b7") == 0xf067aa0ba902b7 && trace_span_parse("") == 0);
+}
+
+static void each_attempt_has_a_span_and_each_call_another(void **state)
+{
+    (void)state;
+    struct uuid id = { { 1 } }, other = { { 2 } };
+    char text[TRACE_SPAN + 1];
+    uint64_t run = trace_span(id, 1, TRACE_RUN);
+    assert_true(run == trace_span(id, 1, TRACE_RUN) && run != trace_span(id, 2, TRACE_RUN));
+    assert_true(run != trace_span(id, 1, TRACE_CALL) && run != trace_span(other, 1, TRACE_RUN));
+    trace_span_text(0xabc, text);
+    assert_string_equal(text, "0000000000000abc");
+}
+
 static void what_is_not_valid_is_left_out(void **state)
 {
     (void)state;
@@ -103,6 +152,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_valid_parents_are_taken),
         cmocka_unit_test(a_task_continues_the_trace_of_its_caller),
+        cmocka_unit_test(the_settling_node_needs_no_state),
+        cmocka_unit_test(an_occurrence_is_linked_to_the_caller),
+        cmocka_unit_test(each_attempt_has_a_span_and_each_call_another),
         cmocka_unit_test(what_is_not_valid_is_left_out),
         cmocka_unit_test(other_tasks_have_a_trace_of_their_own),
     };

@@ -1,0 +1,70 @@
+"""What the log says of changes of tasks (event transition)."""
+
+import re
+
+import pytest
+
+from server import Reply, until
+
+pytestmark = pytest.mark.cluster
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+HEADERS = {"traceparent": f"00-{TRACE}-{SPAN}-01", "X-Request-Id": "order-7"}
+
+
+def transitions(server, task):
+    """The lines about a task, of all processes, as dictionaries, in the order of attempts and states."""
+    lines = [line for p in server.processes for line in list(p.lines) if "event=transition " in line and f"task={task} " in line]
+    found = [{m[1]: m[2].strip('"') for m in re.finditer(r'(\w+)=("[^"]*"|\S+)', line)} for line in lines]
+    return sorted(found, key=lambda t: (int(t["attempt"]), t.get("from") == "RUNNING", t["time"]))
+
+
+def run_failing(server, receiver):
+    client = server.client()
+    receiver.answer("/fails", Reply(503), Reply(200))
+    body = {"queue": "mail", "retry": {"base_delay_ms": 50, "jitter": "NONE"}, **receiver.target("/fails")}
+    task = client.post("/v1/tasks", body, headers=HEADERS).json
+    client.wait_for(task["id"], "COMPLETED")
+    return task["id"]
+
+
+def test_failures_are_logged_with_trace_and_request(make_server, receiver):
+    server = make_server()
+    task = run_failing(server, receiver)
+    [line] = until(lambda: transitions(server, task))
+    want = {"from": "RUNNING", "to": "SCHEDULED", "attempt": "1", "fence": "1", "queue": "mail", "tenant": "1", "trace": TRACE, "request": "order-7"}
+    assert want.items() <= line.items(), line
+    assert re.fullmatch("[0-9a-f]{16}", line["span"]) and line["span"] != SPAN and "503" in line["error"]
+    assert re.fullmatch(r".+:\d+", line["node"]) and line["level"] == "info"
+
+
+@pytest.mark.cluster(when="always")
+def test_all_logs_the_whole_course(make_server, receiver):
+    server = make_server(env={"BELFRY_LOG_TRANSITIONS": "all"})
+    task = run_failing(server, receiver)
+    seen = until(lambda: (v := transitions(server, task)) and v[-1]["to"] == "COMPLETED" and v)
+    assert [(t.get("from"), t["to"], t["attempt"]) for t in seen] == [
+        (None, "SCHEDULED", "0"), ("SCHEDULED", "RUNNING", "1"), ("RUNNING", "SCHEDULED", "1"),
+        ("SCHEDULED", "RUNNING", "2"), ("RUNNING", "COMPLETED", "2")]
+    assert {t["request"] for t in seen} == {"order-7"} and {t["trace"] for t in seen} == {TRACE}
+    assert seen[1]["span"] == seen[2]["span"] != seen[3]["span"] == seen[4]["span"]
+    client = server.client()
+    paused = client.create(delay="1h", target_type="NOOP")["id"]
+    client.act(paused, "pause")
+    client.act(paused, "cancel")
+    seen = until(lambda: len(v := transitions(server, paused)) == 3 and v)
+    assert [(t.get("from"), t["to"]) for t in seen] == [(None, "SCHEDULED"), ("SCHEDULED", "PAUSED"), ("PAUSED", "CANCELLED")]
+    leased = client.create(queue="outside", target_type="WORKER")["id"]
+    node = server.turn()
+    [lease] = client.post("/v1/leases", {"queue": "outside", "wait_seconds": 10}, node=node).json["leases"]
+    assert client.post(f"/v1/leases/{lease['id']}/complete", {}, node=node).status == 200
+    seen = until(lambda: len(v := transitions(server, leased)) == 3 and v)
+    assert [t["to"] for t in seen] == ["SCHEDULED", "RUNNING", "COMPLETED"]
+
+
+@pytest.mark.standalone("a setting of the log")
+def test_none_logs_nothing(make_server, receiver):
+    server = make_server(env={"BELFRY_LOG_TRANSITIONS": "none"})
+    task = run_failing(server, receiver)
+    server.stop()
+    assert not transitions(server, task)
