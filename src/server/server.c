@@ -583,6 +583,31 @@ static enum err server_open_runners(struct server *a, struct error *e)
     return runners_open(&setup, &a->runners, e);
 }
 
+/* What the API asks of the server. */
+static void server_set_api_calls(struct server *a, struct api_setup *setup)
+{
+    bool is_shared = store_is_shared(a->store);
+    setup->context = a;
+    setup->nudge = server_on_tasks_written;
+    setup->recall = server_recall;
+    setup->lease = server_lease;
+    setup->lease_over = server_lease_over;
+    setup->explain = server_explain;
+    setup->status = server_write_status;
+    setup->metrics_more = server_write_metrics;
+    setup->ready = server_is_ready;
+    setup->catalog_changed = server_on_catalog_changed;
+    setup->breaker_closed = server_on_breaker_closed;
+    setup->queues = server_describe_queues;
+    setup->alert_facts = server_alert_facts;
+    setup->node = is_shared ? server_node_id : NULL;
+    setup->tenant_load = server_tenant_load;
+    setup->queue_timeout_max = a->fleet.enabled ? server_queue_timeout_max : NULL;
+    setup->workflows_are_known = is_shared ? server_workflows_are_known : NULL;
+    setup->notifications_are_known = is_shared ? server_notifications_are_known : NULL;
+    setup->message_made = server_on_message_made;
+}
+
 static enum err server_start_api(struct server *a, struct error *e)
 {
     if (!a->setup.listen)
@@ -610,28 +635,10 @@ static enum err server_start_api(struct server *a, struct error *e)
         .public_url = a->setup.public_url,
         .require_idempotency_key = a->setup.require_idempotency_key,
         .limits.http = a->setup.http,
-        .context = a,
-        .nudge = server_on_tasks_written,
-        .recall = server_recall,
-        .lease = server_lease,
-        .lease_over = server_lease_over,
-        .explain = server_explain,
-        .status = server_write_status,
-        .metrics_more = server_write_metrics,
-        .ready = server_is_ready,
-        .catalog_changed = server_on_catalog_changed,
-        .breaker_closed = server_on_breaker_closed,
-        .queues = server_describe_queues,
-        .alert_facts = server_alert_facts,
-        .node = store_is_shared(a->store) ? server_node_id : NULL,
-        .tenant_load = server_tenant_load,
-        .queue_timeout_max = a->fleet.enabled ? server_queue_timeout_max : NULL,
-        .workflows_are_known = store_is_shared(a->store) ? server_workflows_are_known : NULL,
-        .notifications_are_known = store_is_shared(a->store) ? server_notifications_are_known : NULL,
-        .message_made = server_on_message_made,
         .sends_mail = a->setup.mail && a->setup.mail->url,
         .mail_domains = a->setup.mail ? a->setup.mail->domains : S(""),
     };
+    server_set_api_calls(a, &setup);
     return api_server_new(&setup, &a->http, e);
 }
 
