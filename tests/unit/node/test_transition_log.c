@@ -33,8 +33,8 @@ static struct transition_log *opened(enum transitions which, struct metrics *m)
 {
     fd = memfd_create("log", MFD_CLOEXEC);
     log_open(&(struct log_setup){ .fd = fd, .format = LOG_LOGFMT, .level = LOG_INFO, .now_ms = test_wall });
-    return transition_log_new(&(struct transition_log_setup){
-        .which = which, .node = S("host:1"), .clock = &test_clock, .metrics = m });
+    return transition_log_new(
+        &(struct transition_log_setup){ .which = which, .node = S("host:1"), .clock = &test_clock, .metrics = m });
 }
 
 static const char *written(void)
