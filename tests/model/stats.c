@@ -51,7 +51,8 @@ static size_t memory_stats_merge(struct store_memory *s, enum stats_grain grain,
 {
     struct stats_row *old = xcalloc(max, sizeof *old);
     size_t n = 0, kept = 0;
-    qsort(s->stats.v, s->stats.n, sizeof *s->stats.v, memory_stats_compare);
+    if (s->stats.n)
+        qsort(s->stats.v, s->stats.n, sizeof *s->stats.v, memory_stats_compare);
     for (size_t i = 0; i < s->stats.n; i++)
         if (n < max && s->stats.v[i].grain == grain && s->stats.v[i].minute_ms < before_ms)
             old[n++] = s->stats.v[i];
@@ -92,7 +93,8 @@ enum err memory_reader_stats(struct reader *r, const struct stats_filter *f, str
     struct stats_points all = { .v = arena_array(a, struct stats_point, max) };
     if (!all.v)
         return memory_no_room(e);
-    qsort(s->stats.v, s->stats.n, sizeof *s->stats.v, memory_stats_compare);
+    if (s->stats.n)
+        qsort(s->stats.v, s->stats.n, sizeof *s->stats.v, memory_stats_compare);
     for (size_t i = 0; i < s->stats.n; i++) {
         const struct stats_row *row = &s->stats.v[i];
         if (row->tenant != f->tenant || row->minute_ms < f->from_ms || row->minute_ms >= f->to_ms)

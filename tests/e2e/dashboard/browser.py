@@ -1,7 +1,6 @@
 """What the dashboard's tests share: one server with a living system, one Chromium, and a page that is logged in.
 
-The tests use the dashboard as a person does, through what it shows. Faults of the server are planted in the browser (page.route), so that
-it does not matter who serves /ui/.
+The tests use the dashboard as a person does, through what it shows. Faults of the server are planted in the browser (page.route).
 """
 
 import contextlib
@@ -19,19 +18,12 @@ from conftest import BUILD, ROOT
 from server import Server
 
 import living
-import proxy
 
 SITE = glob.glob(str(ROOT / "build-python/lib/python3*/site-packages"))
 sys.path += [path for path in SITE if path not in sys.path]
 CHROMIUM = pathlib.Path("/usr/bin/chromium")
 WAIT_MS = 20000  # of a wait: nothing takes so long unless it is broken
 PAGES = ("overview", "tasks", "executions", "calendar", "workflows", "dlq", "queues", "nodes", "alerts", "admin")
-
-
-def front(server):
-    """Who serves /ui/: (URL, what to stop at the end). When the server does: `return server.url, None`."""
-    front = proxy.Proxy(server.url, server.key).start()
-    return front.url, front
 
 
 class Living:
@@ -42,7 +34,7 @@ class Living:
                                      stderr=subprocess.STDOUT, text=True)
         self.sink_url = re.search(r"http://[\d.]+:\d+", self.sink.stdout.readline())[0]
         self.server = Server(folder).start()
-        self.url, self.front = front(self.server)
+        self.url = self.server.url
         self.api = living.Api(self.server.url, self.server.key)
         self.state = None  # the cookies of a session, which tests share
 
@@ -51,8 +43,6 @@ class Living:
         return living.fill(self.server.url, self.server.key, self.sink_url)
 
     def close(self):
-        if self.front:
-            self.front.stop()
         self.server.close()
         self.sink.kill()
         self.sink.wait()

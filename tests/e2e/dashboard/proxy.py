@@ -1,9 +1,9 @@
 """A development aid for the dashboard: serves src/dashboard at /ui/ with the real content security policy, passes /v1 on to a real
-belfry with a bearer key, and answers /v1/session itself until the server does.
+belfry with a bearer key, and answers /v1/session itself: any page of any server, while you write.
 
     python3 tests/e2e/dashboard/proxy.py --server http://127.0.0.1:8080 --key file:data/admin.key [--listen 127.0.0.1:8081]
 
-A change of a file is seen at the next reload. `Proxy` is what the tests use.
+A change of a file is seen at the next reload. The tests use what the server serves.
 """
 
 import argparse
