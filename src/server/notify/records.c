@@ -147,8 +147,7 @@ enum err turn_write(struct turn *t, const struct uuid *hits, size_t hit_count, s
     };
     if (!t->change_count && !hit_count)
         return ERR_OK;
-    if (t->change_count)
-        qsort(t->changes, t->change_count, sizeof *t->changes, turn_compare_changes);
+    qsort(t->changes, t->change_count, sizeof *t->changes, turn_compare_changes);
     arena_init(&op.op.arena, 4096);
     failpoint("before_fold");
     enum err rc = notifier_apply(t->notifier, &op.op, e);
