@@ -273,26 +273,6 @@ static enum flow_stop flow_stop_of(const struct flow *f)
                                         : FLOW_STOP_CANCEL;
 }
 
-/* A run that was stopped when its end had been planned may end either way. */
-static void judge_run(struct sim *s, struct flow *f, enum task_state end)
-{
-    cleanup_with(arena_release) struct arena a;
-    const struct dag *d = f->definition->dag;
-    struct flow_state state;
-    arena_init(&a, MODEL_BYTES);
-    flow_model(f, &a, &state);
-    bool fits = f->stop != RUN_GOES_ON && flow_result(d, &state, flow_stop_of(f), true).state == end;
-    fits = fits || (end == TASK_CANCELLED && flow_is_stopped(flow_around(f)));
-    if (!fits && state.open == 0)
-        fits = flow_result(d, &state, FLOW_NOT_STOPPED, true).state == end;
-    if (!fits)
-        breach(s, BREACH_ENDS, "run %s is %s; the model has %u open steps%s", short_id(f->id), task_state_name(end),
-               state.open, f->stop != RUN_GOES_ON ? ", and it was stopped" : "");
-    f->ended = true;
-    f->again = false;
-    f->end = end;
-}
-
 /* *ret_failed: items that ended and are not COMPLETED; of the model, so without those that were cancelled. */
 static int64_t map_completed(const struct flow *f, uint32_t step, int64_t *ret_failed)
 {
@@ -304,6 +284,37 @@ static int64_t map_completed(const struct flow *f, uint32_t step, int64_t *ret_f
         *ret_failed += o != FLOW_COMPLETED && o != FLOW_OPEN;
     }
     return completed;
+}
+
+/* An item that has not begun, or not begun again, is cancelled once its map has failed. */
+static bool flow_is_of_failed_map(const struct flow *f)
+{
+    const struct flow *around = flow_around(f);
+    int64_t failed;
+    if (!around || place_item(f->own->place) < 0)
+        return false;
+    (void)map_completed(around, place_step(f->own->place), &failed);
+    return failed > around->definition->dag->steps[place_step(f->own->place)].map.max_failures;
+}
+
+/* A run that was stopped when its end had been planned may end either way. */
+static void judge_run(struct sim *s, struct flow *f, enum task_state end)
+{
+    cleanup_with(arena_release) struct arena a;
+    const struct dag *d = f->definition->dag;
+    struct flow_state state;
+    arena_init(&a, MODEL_BYTES);
+    flow_model(f, &a, &state);
+    bool fits = f->stop != RUN_GOES_ON && flow_result(d, &state, flow_stop_of(f), true).state == end;
+    fits = fits || (end == TASK_CANCELLED && (flow_is_stopped(flow_around(f)) || flow_is_of_failed_map(f)));
+    if (!fits && state.open == 0)
+        fits = flow_result(d, &state, FLOW_NOT_STOPPED, true).state == end;
+    if (!fits)
+        breach(s, BREACH_ENDS, "run %s is %s; the model has %u open steps%s", short_id(f->id), task_state_name(end),
+               state.open, f->stop != RUN_GOES_ON ? ", and it was stopped" : "");
+    f->ended = true;
+    f->again = false;
+    f->end = end;
 }
 
 static void judge_map(struct sim *s, const struct flow *f, uint32_t step, enum task_state end)

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#define ZLIB_CONST /* zlib does not write to what it reads */
 #include <zlib.h>
 
 enum { WINDOW_BITS_GZIP = 15 + 16, MEMORY_LEVEL = 8 };
@@ -40,8 +41,8 @@ void gunzip(struct str gzip, size_t bytes, struct buf *out)
     char *text = xmalloc(bytes + 1);
     z_stream z = { 0 };
     if (inflateInit2(&z, WINDOW_BITS_GZIP) != Z_OK)
-        abort();                                    /* out of memory */
-    z.next_in = (unsigned char *)(uintptr_t)gzip.p; /* zlib does not write to it */
+        abort(); /* out of memory */
+    z.next_in = (const unsigned char *)gzip.p;
     z.avail_in = (uInt)gzip.n;
     z.next_out = (unsigned char *)text;
     z.avail_out = (uInt)bytes + 1;

@@ -2,6 +2,7 @@
  * belfry dashboard - prints a link that logs in to the dashboard once, with the rights of a key, and opens it. */
 #include <spawn.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/duration.h"
 #include "cli/command/commands.h"
@@ -184,8 +185,6 @@ const struct command command_key = {
 };
 
 /* ---- belfry dashboard ---- */
-
-extern char **environ;
 
 /* clang-format off */
 static const struct option dashboard_options[] = {

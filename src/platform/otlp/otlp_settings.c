@@ -28,7 +28,7 @@ static enum err otlp_set_url(struct str base, const char *name, struct buf *out,
     buf_add(out, base);
     size_t slash = str_find(base, '/', scheme);
     if (slash + 1 >= base.n)
-        buf_text(out, slash < base.n ? TRACES_PATH + 1 : TRACES_PATH);
+        buf_text(out, slash < base.n ? &TRACES_PATH[1] : TRACES_PATH);
     return ERR_OK;
 }
 

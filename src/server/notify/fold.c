@@ -85,7 +85,7 @@ static enum err fold_make_message(struct turn *t, const struct turn_incident *x,
                               .type = (int)p->tell,
                               .step = p->step,
                               .created_ms = t->now_ms };
-    bool capped;
+    bool capped = false;
     (void)fold_channel(x->setting, p->step, &m.channel);
     if (fold_is_capped(t, x, &capped, e))
         return e->code;
@@ -155,7 +155,7 @@ static enum err fold_open(struct turn *t, int32_t tenant, const struct turn_sett
                           const struct hit *hit, struct turn_incident **ret, struct error *e)
 {
     struct turn_incident *x = arena_new(&t->arena, struct turn_incident);
-    bool found, room = true;
+    bool found = false, room = true;
     if (!x || t->incident_count == FOLD_INCIDENTS)
         return error_no_room(e);
     *x = (struct turn_incident){ .setting = &s->setting, .tenant = tenant };

@@ -128,7 +128,8 @@ static void stats_writer_on_timer(uv_timer_t *timer)
     int64_t now_ms = clock_wall_ms(w->setup.clock);
     if (w->busy)
         return;
-    if (!w->rows)
+    bool has_joined = !uuid_is_nil(w->setup.node(w->setup.context)); /* else it counts on */
+    if (!w->rows && has_joined)
         stats_writer_take(w, (now_ms - HALF_MINUTE_MS) / STATS_MINUTE_MS * STATS_MINUTE_MS, now_ms);
     if (w->rows)
         stats_writer_submit(w);
@@ -153,7 +154,7 @@ bool stats_writer_finish(struct stats_writer *w)
         return !w->busy;
     w->finished = !w->rows || w->tried_last; /* rows that are left get one more try, then the last minute */
     w->tried_last = true;
-    if (!w->rows)
+    if (!w->rows && !uuid_is_nil(w->setup.node(w->setup.context)))
         stats_writer_take(w, now_ms / STATS_MINUTE_MS * STATS_MINUTE_MS, now_ms);
     else if (w->finished)
         return true;

@@ -18,7 +18,7 @@ struct stats_writer_setup {
     struct writer *writer; /* completes on the loop */
     struct clock *clock;
     struct metrics *metrics;
-    struct uuid (*node)(void *context);
+    struct uuid (*node)(void *context); /* nil: it has not joined yet */
     /* Adds the figures that are as of now: those of all tenants, and those of tenants to the counters. */
     void (*measure)(void *context, struct stats *all, struct stats_counters *tenants);
     void *context;
