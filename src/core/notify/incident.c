@@ -120,7 +120,7 @@ enum err incident_read(struct str doc, struct arena *a, struct incident *ret, st
     return ERR_OK;
 }
 
-static void incident_write_task(struct jw *w, const struct incident_task *t)
+void incident_write_task(struct jw *w, const struct incident_task *t)
 {
     jw_object(w);
     jw_kv_uuid(w, "id", t->id);

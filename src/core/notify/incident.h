@@ -65,7 +65,8 @@ struct incident {
 void incident_key(struct uuid setting, enum incident_kind kind, struct str cause, char out[INCIDENT_KEY_TEXT]);
 
 enum err incident_read(struct str doc, struct arena *a, struct incident *ret, struct error *e) must_use;
-void incident_write(struct jw *w, const struct incident *i); /* one object */
+void incident_write_task(struct jw *w, const struct incident_task *t); /* as stored, shown and told */
+void incident_write(struct jw *w, const struct incident *i);           /* one object */
 
 /* Whether a setting wants an incident of this kind for a hit; of FAILED tasks, is_dead_letter. False: none. */
 bool incident_kind_of(const struct setting *s, enum hit_kind hit, bool is_dead_letter, enum incident_kind *ret);

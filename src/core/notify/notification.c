@@ -166,19 +166,6 @@ void notification_text(const struct notification_facts *f, struct buf *out)
 
 /* ---- JSON ---- */
 
-static void notification_write_task(struct jw *w, const struct incident_task *t)
-{
-    jw_object(w);
-    jw_kv_uuid(w, "id", t->id);
-    jw_kv_str_or_null(w, "name", t->name);
-    jw_kv_str_or_null(w, "queue", t->queue);
-    jw_kv_time_or_null(w, "scheduled_for", t->scheduled_ms);
-    jw_kv_i64(w, "attempt", t->attempt);
-    jw_kv_i64_or_null(w, "http_status", t->http_status);
-    jw_kv_str_or_null(w, "error", t->error);
-    jw_object_end(w);
-}
-
 static void notification_write_incident(struct jw *w, const struct incident *i)
 {
     jw_kv_uuid(w, "incident", i->id);
@@ -191,7 +178,7 @@ static void notification_write_incident(struct jw *w, const struct incident *i)
     jw_key(w, "tasks");
     jw_array(w);
     for (size_t k = 0; k < i->task_count; k++)
-        notification_write_task(w, &i->tasks[k]);
+        incident_write_task(w, &i->tasks[k]);
     jw_array_end(w);
 }
 
