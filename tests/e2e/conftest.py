@@ -157,8 +157,8 @@ def bound_to(nodeid):
     """What binds a test to one worker, by its name: the browser or the slow-starting broker that it needs, which then only that worker starts. In
     ./test long, where every worker needs all brokers, fault campaigns: each has several nodes, and six at once would leave none of them
     the time to answer before it is taken for dead."""
-    if "dashboard/" in nodeid:
-        return "dashboard"  # one browser, and one server that lives
+    if "dashboard/" in nodeid or "::test_stalls_of" in nodeid:
+        return "dashboard"  # one browser, and one server that lives; and not beside them what measures how late tasks fire
     if os.environ.get("BELFRY_TEST_LONG"):
         return ("fleet faults" if "fleet" in nodeid else "faults") if "/faults/" in nodeid else None
     return next((broker for word, broker in BROKERS.items() if word in nodeid), None)
