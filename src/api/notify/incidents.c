@@ -37,6 +37,15 @@ static void incidents_write(struct jw *w, const struct incident *i)
     jw_object_end(w);
 }
 
+static enum err incidents_show(struct request *q, struct jw *w, const struct record *record, struct error *e)
+{
+    struct incident x;
+    if (incident_read(record->doc, &q->arena, &x, e))
+        return e->code;
+    incidents_write(w, &x);
+    return ERR_OK;
+}
+
 struct incident_query {
     int64_t limit;
     struct str cursor;
@@ -58,7 +67,6 @@ enum handled incidents_list(struct request *q, struct reader *r)
     };
     struct incident_query p = { .limit = LIST_DEFAULT };
     struct record_filter f = { .kind = RECORD_INCIDENT, .tenant = q->who.tenant };
-    struct record_page page = { 0 };
     struct error e = { 0 };
     if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) ||
         seal_open_id(q, p.cursor, &f.before, &e))
@@ -66,39 +74,12 @@ enum handled incidents_list(struct request *q, struct reader *r)
     f.setting = p.setting;
     f.open = p.state == 1;
     f.limit = (size_t)p.limit;
-    if (reader_records(r, &f, &q->arena, &page, &e))
-        return request_fail(q, &e);
-    struct jw w = respond_json(&q->response, 200);
-    jw_object(&w);
-    jw_key(&w, "incidents");
-    jw_array(&w);
-    for (size_t i = 0; i < page.n; i++) {
-        struct incident x;
-        if (incident_read(page.v[i].doc, &q->arena, &x, &e))
-            return request_fail(q, &e);
-        incidents_write(&w, &x);
-    }
-    jw_array_end(&w);
-    struct pagination shown = { .more = page.more, .limit = p.limit, .total = -1 };
-    if (page.more)
-        shown.next = page.v[page.n - 1].id;
-    pagination_write(q, &w, &shown);
-    jw_object_end(&w);
-    return HANDLED_DONE;
+    return records_answer(q, r, &f, "incidents", incidents_show);
 }
 
 enum handled incidents_get(struct request *q, struct reader *r)
 {
-    struct error e = { 0 };
-    struct record record;
-    struct incident i;
-    if (!request_check_no_query(q))
-        return HANDLED_DONE;
-    if (record_get(q, r, RECORD_INCIDENT, q->id, &record, &e) || incident_read(record.doc, &q->arena, &i, &e))
-        return request_fail(q, &e);
-    struct jw w = respond_json(&q->response, 200);
-    incidents_write(&w, &i);
-    return HANDLED_DONE;
+    return record_answer(q, r, RECORD_INCIDENT, incidents_show);
 }
 
 /* ---- changes ---- */

@@ -29,6 +29,15 @@ static void messages_write(struct jw *w, const struct notification *m, int64_t n
     jw_object_end(w);
 }
 
+static enum err messages_show(struct request *q, struct jw *w, const struct record *record, struct error *e)
+{
+    struct notification x;
+    if (notification_read(record->doc, &q->arena, &x, e))
+        return e->code;
+    messages_write(w, &x, record->next_ms);
+    return ERR_OK;
+}
+
 struct message_query {
     int64_t limit;
     struct str cursor;
@@ -48,7 +57,6 @@ enum handled messages_list(struct request *q, struct reader *r)
     };
     struct message_query p = { .limit = LIST_DEFAULT };
     struct record_filter f = { .kind = RECORD_MESSAGE, .tenant = q->who.tenant };
-    struct record_page page = { 0 };
     struct error e = { 0 };
     if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) ||
         seal_open_id(q, p.cursor, &f.before, &e))
@@ -56,39 +64,12 @@ enum handled messages_list(struct request *q, struct reader *r)
     f.setting = p.setting;
     f.incident = p.incident;
     f.limit = (size_t)p.limit;
-    if (reader_records(r, &f, &q->arena, &page, &e))
-        return request_fail(q, &e);
-    struct jw w = respond_json(&q->response, 200);
-    jw_object(&w);
-    jw_key(&w, "notifications");
-    jw_array(&w);
-    for (size_t i = 0; i < page.n; i++) {
-        struct notification m;
-        if (notification_read(page.v[i].doc, &q->arena, &m, &e))
-            return request_fail(q, &e);
-        messages_write(&w, &m, page.v[i].next_ms);
-    }
-    jw_array_end(&w);
-    struct pagination shown = { .more = page.more, .limit = p.limit, .total = -1 };
-    if (page.more)
-        shown.next = page.v[page.n - 1].id;
-    pagination_write(q, &w, &shown);
-    jw_object_end(&w);
-    return HANDLED_DONE;
+    return records_answer(q, r, &f, "notifications", messages_show);
 }
 
 enum handled messages_get(struct request *q, struct reader *r)
 {
-    struct error e = { 0 };
-    struct record record;
-    struct notification m;
-    if (!request_check_no_query(q))
-        return HANDLED_DONE;
-    if (record_get(q, r, RECORD_MESSAGE, q->id, &record, &e) || notification_read(record.doc, &q->arena, &m, &e))
-        return request_fail(q, &e);
-    struct jw w = respond_json(&q->response, 200);
-    messages_write(&w, &m, record.next_ms);
-    return HANDLED_DONE;
+    return record_answer(q, r, RECORD_MESSAGE, messages_show);
 }
 
 /* ---- sending again ---- */

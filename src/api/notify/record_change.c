@@ -1,5 +1,6 @@
 #include "api/notify/record_change.h"
 
+#include "api/resource/change.h"
 #include "api/server/internal.h"
 
 enum { TRIES_MAX = 8 };
@@ -18,6 +19,41 @@ enum err record_get(struct request *q, struct reader *r, enum record_kind kind, 
                          kind == RECORD_INCIDENT ? "incident" : "notification");
     *ret = page.v[0];
     return ERR_OK;
+}
+
+enum handled records_answer(struct request *q, struct reader *r, const struct record_filter *f, const char *name,
+                            record_show *show)
+{
+    struct record_page page = { 0 };
+    struct error e = { 0 };
+    if (reader_records(r, f, &q->arena, &page, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, name);
+    jw_array(&w);
+    for (size_t i = 0; i < page.n; i++)
+        if (show(q, &w, &page.v[i], &e))
+            return request_fail(q, &e);
+    jw_array_end(&w);
+    struct pagination shown = { .more = page.more, .limit = (int64_t)f->limit, .total = -1 };
+    if (page.more)
+        shown.next = page.v[page.n - 1].id;
+    pagination_write(q, &w, &shown);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+enum handled record_answer(struct request *q, struct reader *r, enum record_kind kind, record_show *show)
+{
+    struct error e = { 0 };
+    struct record record;
+    if (!request_check_no_query(q))
+        return HANDLED_DONE;
+    if (record_get(q, r, kind, q->id, &record, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    return show(q, &w, &record, &e) ? request_fail(q, &e) : HANDLED_DONE;
 }
 
 static enum err record_set_doc(struct request *q, struct record *r, const struct buf *doc, struct error *e)

@@ -1,6 +1,6 @@
 #pragma once
-/* api/notify/record_change.h - changes an incident or a message: reads its record, decides what it becomes, and writes
- * it if it is still the one that was read; if not, all starts again. */
+/* api/notify/record_change.h - shows incidents and messages, and changes one: reads its record, decides what it
+ * becomes, and writes it if it is still the one that was read; if not, all starts again. */
 #include "api/server/request.h"
 #include "core/notify/notification.h"
 
@@ -17,6 +17,15 @@ struct record_edit {
 /* Reads the record with the id of the path. ERR_NOT_FOUND. */
 enum err record_get(struct request *q, struct reader *r, enum record_kind kind, struct uuid id, struct record *ret,
                     struct error *e) must_use;
+
+/* Writes a record as the API shows it. */
+typedef enum err record_show(struct request *q, struct jw *w, const struct record *record, struct error *e);
+/* A page of records, as an array with this name. */
+enum handled records_answer(struct request *q, struct reader *r, const struct record_filter *f, const char *name,
+                            record_show *show);
+/* The record with the id of the path. */
+enum handled record_answer(struct request *q, struct reader *r, enum record_kind kind, record_show *show);
+
 enum handled record_edit_begin(struct request *q, struct reader *r, struct record_edit edit);
 
 /* Documents of records, in the arena of the request. */
