@@ -84,6 +84,27 @@ int64_t notification_retry_at(const struct notification *m, int64_t asked_ms, in
 
 /* ---- texts ---- */
 
+/* A text of a user on one line: a character that is not shown, such as a line break or a bidirectional control, is a
+ * blank. So no name can look like another line of the message. */
+static void notification_add_text(struct buf *out, struct str text)
+{
+    for (size_t i = 0; i < text.n;) {
+        size_t bytes = str_utf8_at(text, i);
+        if (bytes && !is_hidden_char(str_code_point(text, i, bytes)))
+            buf_add(out, str_sub(text, i, i + bytes));
+        else
+            buf_char(out, ' ');
+        i += max_of(bytes, (size_t)1);
+    }
+}
+
+static void notification_add_line(struct buf *out, const char *what, struct str text)
+{
+    buf_printf(out, "%s: ", what);
+    notification_add_text(out, text);
+    buf_char(out, '\n');
+}
+
 static const char *notification_verb(const struct incident *i)
 {
     static const char *const verbs[INCIDENT_KINDS] = {
@@ -99,10 +120,13 @@ static const char *notification_verb(const struct incident *i)
 static void notification_subject(const struct incident *i, struct buf *out)
 {
     struct str name = i->task_count ? i->tasks[0].name : S("");
-    if (name.n)
-        buf_printf(out, "'" STR_FMT "'", STR_ARG(str_utf8_cut(name, 100)));
-    else
+    if (name.n) {
+        buf_char(out, '\'');
+        notification_add_text(out, str_utf8_cut(name, 100));
+        buf_char(out, '\'');
+    } else {
         buf_text(out, i->count == 1 ? "a task" : "tasks");
+    }
     if (i->count > 1)
         buf_printf(out, " (%lld times)", (long long)i->count);
 }
@@ -138,10 +162,14 @@ static void notification_add_task(struct buf *out, const struct incident_task *t
     char id[UUID_TEXT + 1];
     uuid_format(t->id, id);
     buf_printf(out, "- %s", id);
-    if (t->name.n)
-        buf_printf(out, " " STR_FMT, STR_ARG(t->name));
-    if (t->error.n)
-        buf_printf(out, ": " STR_FMT, STR_ARG(t->error));
+    if (t->name.n) {
+        buf_char(out, ' ');
+        notification_add_text(out, t->name);
+    }
+    if (t->error.n) {
+        buf_text(out, ": ");
+        notification_add_text(out, t->error);
+    }
     buf_char(out, '\n');
 }
 
@@ -149,15 +177,17 @@ void notification_text(const struct notification_facts *f, struct buf *out)
 {
     const struct incident *i = f->incident;
     char id[UUID_TEXT + 1];
-    buf_printf(out, "Tenant: " STR_FMT "\nSetting: " STR_FMT "\n", STR_ARG(f->tenant), STR_ARG(f->setting->name));
+    notification_add_line(out, "Tenant", f->tenant);
+    notification_add_line(out, "Setting", f->setting->name);
     if (!i) {
         buf_text(out, f->message->type == MESSAGE_TEST ? "This is a test. Nothing happened.\n"
                                                        : "The limit max_per_hour of the setting was reached.\n");
         return;
     }
     uuid_format(i->id, id);
-    buf_printf(out, "Incident: %s\nKind: %s\nCause: " STR_FMT "\nCount: %lld\n", id, incident_kind_names[i->kind],
-               STR_ARG(i->cause), (long long)i->count);
+    buf_printf(out, "Incident: %s\nKind: %s\n", id, incident_kind_names[i->kind]);
+    notification_add_line(out, "Cause", i->cause);
+    buf_printf(out, "Count: %lld\n", (long long)i->count);
     notification_add_time(out, "First", i->first_ms);
     notification_add_time(out, "Last", i->last_ms);
     for (size_t k = 0; k < i->task_count; k++)
@@ -341,7 +371,8 @@ void notification_mail(const struct notification_facts *f, const struct channel 
     notification_mail_date(f->message->created_ms, out);
     buf_printf(out, "Message-ID: <%s@" STR_FMT ">\r\n", id, STR_ARG(domain));
     if (f->incident)
-        buf_printf(out, "In-Reply-To: <%s@" STR_FMT ">\r\n", incident, STR_ARG(domain));
+        buf_printf(out, "In-Reply-To: <%s@" STR_FMT ">\r\nReferences: <%s@" STR_FMT ">\r\n", incident, STR_ARG(domain),
+                   incident, STR_ARG(domain));
     buf_text(out, "Auto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
                   "Content-Transfer-Encoding: base64\r\n\r\n");
     notification_base64(buf_str(&text), 76, out);

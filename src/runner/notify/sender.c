@@ -180,7 +180,7 @@ static void sender_judge(const struct sending *x, CURLcode rc, int64_t now_ms, s
     *ret = (struct send_result){ .context = x->context, .http_status = status, .retry_after_ms = -1 };
     if (x->is_mail) {
         ret->ok = rc == CURLE_OK;
-        ret->is_final = !ret->ok && status >= 500;
+        ret->is_final = !ret->ok && rc != CURLE_LOGIN_DENIED && status >= 500; /* the operator may mend the password */
     } else {
         ret->ok = rc == CURLE_OK && status >= 200 && status < 300;
         bool may_pass = status == 0 || status == 408 || status == 425 || status == 429 || status >= 500;
