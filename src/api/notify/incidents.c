@@ -17,6 +17,7 @@ static void incidents_write(struct jw *w, const struct incident *i)
     jw_kv_uuid(w, "setting", i->setting);
     jw_kv_cstr(w, "kind", incident_kind_names[i->kind]);
     jw_kv_str(w, "cause", i->cause);
+    jw_kv_str_or_null(w, "detail", i->detail);
     jw_kv_cstr(w, "state", i->closed_ms ? "CLOSED" : "OPEN");
     jw_kv_i64(w, "count", i->count);
     jw_kv_time(w, "first_at", i->first_ms);

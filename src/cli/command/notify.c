@@ -60,7 +60,7 @@ static void notify_header(struct table *t)
     table_row(t, SETTING_COLUMNS, "ID", "NAME", "TELLS", "BY", "STATE");
 }
 
-static const char *const notify_kinds[] = { "success", "failure", "retry", "missed", "dead_letter", "recovered" };
+static const char *const notify_kinds[] = { "success", "failure", "retry", "missed", "dead_letter", "recovered", "alert" };
 
 static void notify_kinds_text(const json_t *setting, struct buf *out)
 {
@@ -102,7 +102,7 @@ static enum err notify_write_kinds(const struct verb_work *w, struct jw *j, stru
                 snprintf(member, sizeof member, "on_%s", notify_kinds[i]);
         if (!member[0])
             return error_field(e, "--on",
-                               "'" STR_FMT "' is none of success, failure, retry, missed, dead_letter, recovered",
+                               "'" STR_FMT "' is none of success, failure, retry, missed, dead_letter, recovered, alert",
                                STR_ARG(str_utf8_cut(word, 40)));
         jw_kv_bool(j, member, true);
     }

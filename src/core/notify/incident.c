@@ -61,6 +61,7 @@ static const struct json_field incident_fields[] = {
     { .name = "setting", .kind = JSON_KIND_STR, AT(setting), .required = true },
     { .name = "kind", .kind = JSON_KIND_ENUM, AT(i.kind), .names = incident_kind_names, .required = true },
     { .name = "cause", .kind = JSON_KIND_STR, AT(i.cause) },
+    { .name = "detail", .kind = JSON_KIND_STR, AT(i.detail) },
     { .name = "count", .kind = JSON_KIND_I64, AT(i.count) },
     { .name = "first_ms", .kind = JSON_KIND_I64, AT(i.first_ms) },
     { .name = "last_ms", .kind = JSON_KIND_I64, AT(i.last_ms) },
@@ -158,6 +159,7 @@ void incident_write(struct jw *w, const struct incident *i)
     jw_kv_uuid(w, "setting", i->setting);
     jw_kv_cstr(w, "kind", incident_kind_names[i->kind]);
     jw_kv_str(w, "cause", i->cause);
+    jw_kv_str(w, "detail", i->detail);
     jw_kv_i64(w, "count", i->count);
     jw_kv_i64(w, "first_ms", i->first_ms);
     jw_kv_i64(w, "last_ms", i->last_ms);
@@ -191,7 +193,8 @@ bool incident_kind_of(const struct setting *s, enum hit_kind hit, bool is_dead_l
 
 bool incident_is_every(const struct incident *i, const struct setting *s)
 {
-    return s->mode == SETTING_EVERY || i->kind == INCIDENT_SUCCESS || i->kind == INCIDENT_RETRY;
+    bool is_state = i->kind == INCIDENT_ALERT; /* and no happening */
+    return !is_state && (s->mode == SETTING_EVERY || i->kind == INCIDENT_SUCCESS || i->kind == INCIDENT_RETRY);
 }
 
 static bool incident_add_recurring(struct incident *i, struct uuid parent, struct arena *a)
@@ -226,7 +229,7 @@ bool incident_add_task(struct incident *i, const struct incident_task *t, struct
 
 static bool incident_awaits_recovery(const struct incident *i, const struct setting *s)
 {
-    return i->recurring_count && !incident_is_every(i, s);
+    return i->kind == INCIDENT_ALERT || (i->recurring_count && !incident_is_every(i, s));
 }
 
 static int64_t incident_muted_until(const struct incident *i, const struct setting *s)
@@ -236,12 +239,14 @@ static int64_t incident_muted_until(const struct incident *i, const struct setti
 
 static bool incident_is_grave(const struct incident *i, const struct setting *s)
 {
-    return (i->recurring_count ? max_of(i->fails, (int64_t)1) : i->count) >= s->after;
+    return i->kind == INCIDENT_ALERT || (i->recurring_count ? max_of(i->fails, (int64_t)1) : i->count) >= s->after;
 }
 
 static int64_t incident_recovery_ms(const struct incident *i, int64_t now_ms)
 {
     int64_t tenth_ms = (now_ms - i->last_ms) / 10;
+    if (i->kind == INCIDENT_ALERT)
+        return now_ms + ALERT_LOOK_MS;
     return now_ms + max_of(min_of(tenth_ms, (int64_t)RECOVERY_LATEST_MS), (int64_t)RECOVERY_EVERY_MS);
 }
 
@@ -298,7 +303,7 @@ void incident_carry_out(struct incident *i, const struct incident_plan *p, int64
         i->steps_told = p->step;
     if (p->close) {
         i->closed_ms = now_ms;
-        i->recovered = i->recurring_count > 0;
+        i->recovered = i->recurring_count > 0 || i->kind == INCIDENT_ALERT;
     }
 }
 

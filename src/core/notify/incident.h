@@ -12,17 +12,19 @@
  *  4. Only an end by recovery is told, if the setting wants it, and only if the incident was told before.
  *  5. A muted incident or setting is told when the mute ends, if it is still open then.
  *  6. With `after`, it is told when so many occurrences of a recurring task have failed in a row, or, without recurring
- *     tasks, when it has so many hits. */
+ *     tasks, when it has so many hits.
+ *  7. An ALERT has no hits: it opens when a rule of core/stats/alerts.h fires, and recovers when the rule does not fire
+ *     any more. Mode and `after` do not count. */
 #include "core/notify/setting.h"
 
-/* Kinds of incidents: those of hits, and one for tasks that become dead letters. */
-#define INCIDENT_KIND_MAP(X) X(SUCCESS) X(FAILURE) X(RETRY) X(MISSED) X(DEAD_LETTER)
+/* Kinds of incidents: those of hits, one for tasks that become dead letters, and one for rules that fire. */
+#define INCIDENT_KIND_MAP(X) X(SUCCESS) X(FAILURE) X(RETRY) X(MISSED) X(DEAD_LETTER) X(ALERT)
 enum incident_kind {
 #define X(name) INCIDENT_##name,
     INCIDENT_KIND_MAP(X)
 #undef X
 };
-enum { INCIDENT_KINDS = INCIDENT_DEAD_LETTER + 1 };
+enum { INCIDENT_KINDS = INCIDENT_ALERT + 1 };
 extern const char *const incident_kind_names[INCIDENT_KINDS + 1];
 
 enum {
@@ -33,6 +35,7 @@ enum {
     INCIDENT_KEY_TEXT = 64,
     RECOVERY_EVERY_MS = 5000, /* it is looked for, after a tenth of the time since the last hit, within these two */
     RECOVERY_LATEST_MS = 60000,
+    ALERT_LOOK_MS = 600000, /* the setting of an ALERT may have changed */
 };
 
 struct incident_task {
@@ -45,6 +48,7 @@ struct incident {
     struct uuid id, setting;
     int kind; /* enum incident_kind */
     struct str cause;
+    struct str detail; /* of an ALERT: a sentence about the rule */
     int64_t count, first_ms, last_ms;
     int64_t fails;         /* the longest series of failures of one recurring task; with `after` */
     int64_t told, told_ms; /* messages to the setting's own channel; when the last one was made */

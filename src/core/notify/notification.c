@@ -113,6 +113,7 @@ static const char *notification_verb(const struct incident *i)
         [INCIDENT_RETRY] = "will be retried",
         [INCIDENT_MISSED] = "missed",
         [INCIDENT_DEAD_LETTER] = "became a dead letter",
+        [INCIDENT_ALERT] = "fires",
     };
     return verbs[i->kind];
 }
@@ -120,6 +121,11 @@ static const char *notification_verb(const struct incident *i)
 static void notification_subject(const struct incident *i, struct buf *out)
 {
     struct str name = i->task_count ? i->tasks[0].name : S("");
+    if (i->kind == INCIDENT_ALERT) {
+        buf_text(out, "alert ");
+        notification_add_text(out, i->cause);
+        return;
+    }
     if (name.n) {
         buf_char(out, '\'');
         notification_add_text(out, str_utf8_cut(name, 100));
@@ -145,7 +151,7 @@ void notification_title(const struct notification_facts *f, struct buf *out)
     buf_text(out, "Belfry: ");
     notification_subject(i, out);
     if (f->message->type == MESSAGE_CLOSED)
-        buf_text(out, " recovered");
+        buf_text(out, i->kind == INCIDENT_ALERT ? " has ended" : " recovered");
     else
         buf_printf(out, " %s%s", f->message->type == MESSAGE_OPENED ? "" : "still: ", notification_verb(i));
 }
@@ -187,6 +193,8 @@ void notification_text(const struct notification_facts *f, struct buf *out)
     uuid_format(i->id, id);
     buf_printf(out, "Incident: %s\nKind: %s\n", id, incident_kind_names[i->kind]);
     notification_add_line(out, "Cause", i->cause);
+    if (i->detail.n)
+        notification_add_line(out, "Detail", i->detail);
     buf_printf(out, "Count: %lld\n", (long long)i->count);
     notification_add_time(out, "First", i->first_ms);
     notification_add_time(out, "Last", i->last_ms);
@@ -202,6 +210,8 @@ static void notification_write_incident(struct jw *w, const struct incident *i)
     jw_kv_cstr(w, "kind", incident_kind_names[i->kind]);
     jw_kv_cstr(w, "state", i->closed_ms ? "CLOSED" : "OPEN");
     jw_kv_str(w, "cause", i->cause);
+    if (i->detail.n)
+        jw_kv_str(w, "detail", i->detail);
     jw_kv_i64(w, "count", i->count);
     jw_kv_time(w, "first_at", i->first_ms);
     jw_kv_time(w, "last_at", i->last_ms);

@@ -275,13 +275,12 @@ enum err notifier_take_messages(struct turn *t, struct error *e)
     bool first = !n->took && !store_is_shared(n->setup.store);
     struct record_filter f = { .kind = RECORD_MESSAGE,
                                .due_ms = t->now_ms + (first ? MESSAGE_TAKEN_MS : 0),
-                               .limit = room };
+                               .limit = max_of(room, (size_t)1) };
     struct record_page page = { 0 };
-    if (!room)
-        return ERR_OK;
     if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
         return e->code;
-    for (size_t i = 0; i < page.n; i++) {
+    n->oldest_message_ms = page.n ? page.v[0].next_ms : 0;
+    for (size_t i = 0; i < min_of(page.n, room); i++) {
         enum err rc = deliver_take(t, &page.v[i], e);
         t->change_count = 0;
         if (rc == ERR_CORRUPT)
@@ -290,9 +289,6 @@ enum err notifier_take_messages(struct turn *t, struct error *e)
             return rc;
     }
     n->took = true;
-    pthread_mutex_lock(&n->lock);
-    n->oldest_ms = page.n ? page.v[0].next_ms : 0;
-    pthread_mutex_unlock(&n->lock);
     return ERR_OK;
 }
 
@@ -302,7 +298,7 @@ void notifier_metrics(struct notifier *n, struct buf *out)
 {
     if (!n)
         return;
-    int64_t now_ms = clock_wall_ms(n->setup.clock);
+    int64_t now_ms = clock_wall_ms(n->setup.clock), oldest_ms = notifier_oldest_ms(n);
     pthread_mutex_lock(&n->lock);
     buf_text(out,
              "# HELP belfry_notifications_total Messages of notifications that this node has sent or tried to send.\n"
@@ -311,10 +307,10 @@ void notifier_metrics(struct notifier *n, struct buf *out)
         for (size_t r = 0; r < RESULTS; r++)
             buf_printf(out, "belfry_notifications_total{channel=\"%s\",result=\"%s\"} %lld\n", channel_names[c],
                        result_names[r], (long long)n->counts[c][r]);
-    double age = n->oldest_ms ? (double)max_of(now_ms - n->oldest_ms, (int64_t)0) / 1000 : 0;
     pthread_mutex_unlock(&n->lock);
+    double age = oldest_ms ? (double)max_of(now_ms - oldest_ms, (int64_t)0) / 1000 : 0;
     buf_printf(out,
-               "# HELP belfry_notification_oldest_seconds How long the oldest message that is due has waited.\n"
+               "# HELP belfry_notification_oldest_seconds How long something is due to be told, and is not.\n"
                "# TYPE belfry_notification_oldest_seconds gauge\nbelfry_notification_oldest_seconds %.3f\n",
                age);
 }

@@ -92,8 +92,7 @@ static enum err fold_make_message(struct turn *t, const struct turn_incident *x,
     return capped ? fold_suppress(t, x, e) : turn_add_message(t, x->tenant, &m, 0, t->now_ms, S(""), e);
 }
 
-/* Does what is due of an incident, and notes the change. */
-static enum err fold_carry_out(struct turn *t, struct turn_incident *x, bool recovered, struct error *e)
+enum err fold_carry_out(struct turn *t, struct turn_incident *x, bool recovered, struct error *e)
 {
     struct incident_plan p;
     do {
@@ -276,6 +275,9 @@ enum err notifier_fold(struct turn *t, bool *ret_more, struct error *e)
     size_t n = 0;
     if (reader_hits(t->notifier->reader, FOLD_HITS, &t->arena, &hits, e))
         return e->code;
+    t->notifier->oldest_hit_ms = hits.n ? hits.v[0].at_ms : 0;
+    if (!notifier_may_fold(t->notifier))
+        return ERR_OK;
     const size_t enough = FOLD_INCIDENTS - HIT_TASKS_MAX * 2;
     for (; n < hits.n && t->incident_count < enough && t->arena.total < t->arena.max / 2; n++) {
         ids[n] = hits.v[n].id;
@@ -339,7 +341,8 @@ static enum err fold_look_at(struct turn *t, const struct record *r, struct erro
     bool recovered = false;
     if (incident_read(r->doc, &t->arena, &x.incident, e) || notifier_setting(t, r->tenant, r->setting, &x.setting, e))
         return e->code;
-    if (!x.setting || !x.setting->enabled) { /* it was removed, or disabled */
+    bool wanted = x.setting && x.setting->enabled && (x.incident.kind != INCIDENT_ALERT || x.setting->on_alert);
+    if (!wanted) { /* the setting was removed, disabled or changed */
         x.incident.closed_ms = t->now_ms;
         return turn_add_incident(t, &x, 0, e) ? e->code : turn_write(t, NULL, 0, e);
     }

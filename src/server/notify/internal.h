@@ -4,6 +4,7 @@
 
 #include "base/thread_owner.h"
 #include "core/notify/notification.h"
+#include "core/stats/alerts.h"
 #include "server/notify/notifier.h"
 
 enum { TURN_ARENA = 64 << 20, DOC_MAX = RECORD_DOC_MAX, FOLD_HITS = 200, FOLD_INCIDENTS = 200, RESULTS = 3 };
@@ -15,6 +16,11 @@ struct sent_message {
     struct notification message;
 };
 
+struct alert_list {
+    struct alert v[ALERTS_MAX];
+    size_t n; /* 0: this node does not act for all */
+};
+
 struct notifier {
     struct notifier_setup setup;
     struct reader *reader;
@@ -24,13 +30,17 @@ struct notifier {
     struct thread_owner owner; /* the thread: it uses what is above and the next */
     struct sent_message deliveries[SENDER_SLOTS];
     int64_t purged_ms;
-    bool took; /* messages, at least once */
+    bool took;              /* messages, at least once */
+    int64_t failing_ms;     /* since when turns fail; 0: they do not */
+    int64_t oldest_hit_ms, oldest_message_ms; /* as of this turn; 0: there is none */
 
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t wakeup;
     bool stopping, applied;
     int64_t counts[CHANNEL_KINDS][RESULTS];
-    int64_t oldest_ms; /* when the oldest hit or due message came; 0: there is none */
+    int64_t oldest_ms; /* since when something waits to be folded or sent; 0: nothing does */
+    struct alert_list alerts;
+    uint64_t alerts_at, alerts_folded_at; /* how often they were handed over; which of them were folded */
 };
 
 /* A setting as one turn has read it. */
@@ -66,6 +76,10 @@ struct turn {
     size_t change_count;
 };
 
+/* ---- notifier.c ---- */
+
+bool notifier_may_fold(const struct notifier *n);
+
 /* ---- records.c: reading and writing ---- */
 
 /* Applies an operation and waits for it. */
@@ -84,8 +98,15 @@ enum err turn_write(struct turn *t, const struct uuid *hits, size_t hit_count, s
 
 /* Folds hits. *ret_more: there may be more. */
 enum err notifier_fold(struct turn *t, bool *ret_more, struct error *e) must_use;
+/* Does what is due of an incident, and adds it to the changes. */
+enum err fold_carry_out(struct turn *t, struct turn_incident *x, bool recovered, struct error *e) must_use;
 /* Carries out what is due of incidents that are open. */
 enum err notifier_look_at_incidents(struct turn *t, bool *ret_more, struct error *e) must_use;
+
+/* ---- alerts.c ---- */
+
+/* Opens and ends incidents of alerts, if they were judged again. */
+enum err notifier_fold_alerts(struct turn *t, struct error *e) must_use;
 
 /* ---- deliver.c ---- */
 

@@ -55,6 +55,8 @@ static enum err notifier_turn(struct notifier *n, bool *ret_more, struct error *
     enum err rc = n->reader ? ERR_OK : store_reader(n->setup.store, &n->reader, e);
     rc = rc ? rc : notifier_fold(t, &more_hits, e);
     t->change_count = t->incident_count = 0;
+    rc = rc && rc != ERR_CONFLICT ? rc : notifier_fold_alerts(t, e);
+    t->change_count = 0;
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_look_at_incidents(t, &more_incidents, e);
     t->change_count = 0;
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_take_messages(t, e);
@@ -64,6 +66,20 @@ static enum err notifier_turn(struct notifier *n, bool *ret_more, struct error *
     free(t);
     *ret_more = more_hits || more_incidents;
     return rc == ERR_CONFLICT ? ERR_OK : rc;
+}
+
+/* Since when something waits. If turns fail, at least since then: the store may hold more than was read. */
+static void notifier_note_oldest(struct notifier *n, bool fails)
+{
+    int64_t oldest_ms = 0;
+    n->failing_ms = !fails ? 0 : n->failing_ms ? n->failing_ms : clock_wall_ms(n->setup.clock);
+    const int64_t since[] = { n->oldest_hit_ms, n->oldest_message_ms, n->failing_ms };
+    for (size_t i = 0; i < array_count(since); i++)
+        if (since[i] && (!oldest_ms || since[i] < oldest_ms))
+            oldest_ms = since[i];
+    pthread_mutex_lock(&n->lock);
+    n->oldest_ms = oldest_ms;
+    pthread_mutex_unlock(&n->lock);
 }
 
 static void *notifier_thread(void *context)
@@ -78,6 +94,7 @@ static void *notifier_thread(void *context)
         if (fails && !failed)
             log_warn("notifier_failed", kv_err(&e));
         failed = fails;
+        notifier_note_oldest(n, fails);
         size_t done = sender_poll(n->sender, more && !fails ? 0 : POLL_MS, clock_wall_ms(n->setup.clock), results);
         for (size_t i = 0; i < done; i++)
             notifier_on_result(n, &results[i]);
@@ -86,6 +103,21 @@ static void *notifier_thread(void *context)
 }
 
 /* ---- the server ---- */
+
+bool notifier_may_fold(const struct notifier *n)
+{
+    return !n->setup.may_fold || n->setup.may_fold(n->setup.context);
+}
+
+int64_t notifier_oldest_ms(struct notifier *n)
+{
+    if (!n)
+        return 0;
+    pthread_mutex_lock(&n->lock);
+    int64_t oldest_ms = n->oldest_ms;
+    pthread_mutex_unlock(&n->lock);
+    return oldest_ms;
+}
 
 void notifier_wake(struct notifier *n)
 {

@@ -25,6 +25,8 @@ enum err server_start_notifier(struct server *a, struct error *e)
                                     .clock = a->setup.clock,
                                     .catalog = a->catalog,
                                     .secrets = a->secrets.n ? &a->secrets : NULL,
+                                    .may_fold = store_is_shared(a->store) ? server_notifications_are_known : NULL,
+                                    .context = a,
                                     .sender = { .guard = server_guard(a), .ca_file = a->setup.ca_file } };
     if (mail && mail->url) {
         setup.sender.smtp_url = mail->url;

@@ -257,6 +257,46 @@ static void an_incident_comes_back_as_it_was_written(void **state)
     assert_int_equal(incident_read(S("{}"), &arena, &back, &e), ERR_CORRUPT);
 }
 
+static void an_alert_is_told_whatever_mode_and_after_and_ends_when_its_rule_does(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = { .id = id_of(1), .kind = INCIDENT_ALERT, .cause = S("BelfryLate"), .count = 1 };
+    s.mode = SETTING_EVERY;
+    s.after = 10;
+    i.first_ms = i.last_ms = NOW;
+    assert_int_equal(look(&i, &s, false, NOW), MESSAGE_NONE);
+    assert_int_equal(look(&i, &s, false, NOW + s.group_wait_ms), MESSAGE_OPENED);
+    assert_int_equal(look(&i, &s, false, NOW + HOUR), MESSAGE_NONE);
+    assert_int_equal(i.closed_ms, 0);
+    assert_int_equal(look(&i, &s, false, NOW + 5 * HOUR), MESSAGE_REPEATED);
+    assert_int_equal(look(&i, &s, true, NOW + 6 * HOUR), MESSAGE_CLOSED);
+    assert_true(i.recovered && i.closed_ms == NOW + 6 * HOUR);
+    s.on_failure = s.on_recovered = false;
+    assert_int_equal(setting_check(&s, &(struct error){ 0 }), ERR_INVALID);
+    s.on_alert = true;
+    assert_int_equal(setting_check(&s, &(struct error){ 0 }), ERR_OK);
+    assert_int_equal(setting_wants(&s), 0);
+}
+
+static void names_stay_on_their_line(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = some_incident(false);
+    struct notification m = { .id = id_of(9), .incident = i.id, .type = MESSAGE_OPENED, .created_ms = NOW };
+    struct notification_facts f = { &m, &i, &s, S("default"), NOW };
+    cleanup_with(buf_release) struct buf title, text;
+    i.tasks[0].name = S("a\r\nKind: SUCCESS\xe2\x80\xae\xff z");
+    buf_init(&title, 65536);
+    buf_init(&text, 65536);
+    notification_title(&f, &title);
+    notification_text(&f, &text);
+    assert_string_equal(buf_cstr(&title), "Belfry: 'a  Kind: SUCCESS   z' failed");
+    assert_null(strstr(buf_cstr(&text), "\nKind: SUCCESS"));
+    assert_non_null(strstr(buf_cstr(&text), " a  Kind: SUCCESS   z: HTTP 500\n"));
+}
+
 static void messages_are_tried_eight_times_within_a_day(void **state)
 {
     (void)state;
@@ -312,6 +352,8 @@ int main(void)
         T(successes_and_retries_are_always_groups),
         T(a_failed_task_is_one_dead_letter_and_not_a_failure_too),
         T(an_incident_comes_back_as_it_was_written),
+        T(an_alert_is_told_whatever_mode_and_after_and_ends_when_its_rule_does),
+        T(names_stay_on_their_line),
         T(messages_are_tried_eight_times_within_a_day),
         T(mail_has_the_headers_that_a_machine_must_send),
     };
