@@ -644,7 +644,10 @@ static enum err server_start_api(struct server *a, struct error *e)
         .mail_domains = a->setup.mail ? a->setup.mail->domains : S(""),
     };
     server_set_api_calls(a, &setup);
-    return api_server_new(&setup, &a->http, e);
+    if (api_server_new(&setup, &a->http, e))
+        return e->code;
+    server_watch_incidents(a, true);
+    return ERR_OK;
 }
 
 static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
@@ -715,6 +718,7 @@ void server_free(struct server *a)
     if (!a)
         return;
     server_stop_store_watch(a);
+    server_watch_incidents(a, false);
     api_server_free(a->http);
     backlog_free(a->backlog);
     server_stop_reencryption(a);

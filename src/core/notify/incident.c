@@ -10,6 +10,12 @@ const char *const incident_kind_names[INCIDENT_KINDS + 1] = {
 #undef X
 };
 
+const char *const incident_change_names[INCIDENT_CHANGES + 1] = {
+#define X(name) [INCIDENT_CHANGE_##name] = #name,
+    INCIDENT_CHANGE_MAP(X)
+#undef X
+};
+
 const char *const notification_type_names[MESSAGE_TYPES + 1] = {
     [MESSAGE_NONE] = "",
     [MESSAGE_OPENED] = "incident.opened",

@@ -27,6 +27,16 @@ enum incident_kind {
 enum { INCIDENT_KINDS = INCIDENT_ALERT + 1 };
 extern const char *const incident_kind_names[INCIDENT_KINDS + 1];
 
+/* What happens to an incident, for those who watch it. */
+#define INCIDENT_CHANGE_MAP(X) X(OPENED) X(TOLD) X(ACKNOWLEDGED) X(MUTED) X(CLOSED)
+enum incident_change {
+#define X(name) INCIDENT_CHANGE_##name,
+    INCIDENT_CHANGE_MAP(X)
+#undef X
+};
+enum { INCIDENT_CHANGES = INCIDENT_CHANGE_CLOSED + 1 };
+extern const char *const incident_change_names[INCIDENT_CHANGES + 1];
+
 enum {
     INCIDENT_TASKS_MAX = 10,       /* shown with what happened */
     INCIDENT_RECURRING_MAX = 1000, /* whose recovery is awaited */

@@ -282,7 +282,7 @@ enum err notifier_take_messages(struct turn *t, struct error *e)
     n->oldest_message_ms = page.n ? page.v[0].next_ms : 0;
     for (size_t i = 0; i < min_of(page.n, room); i++) {
         enum err rc = deliver_take(t, &page.v[i], e);
-        t->change_count = 0;
+        turn_reset(t);
         if (rc == ERR_CORRUPT)
             log_error("message_unreadable", kv_uuid("message", page.v[i].id), kv_err(e));
         else if (rc && rc != ERR_CONFLICT)

@@ -95,11 +95,15 @@ static enum err fold_make_message(struct turn *t, const struct turn_incident *x,
 enum err fold_carry_out(struct turn *t, struct turn_incident *x, bool recovered, struct error *e)
 {
     struct incident_plan p;
+    if (!x->version)
+        turn_note(t, x, INCIDENT_CHANGE_OPENED);
     do {
         p = incident_plan(&x->incident, x->setting, recovered, t->now_ms);
         if (p.tell && fold_make_message(t, x, &p, e))
             return e->code;
         incident_carry_out(&x->incident, &p, t->now_ms);
+        if (p.close || p.tell)
+            turn_note(t, x, p.close ? INCIDENT_CHANGE_CLOSED : INCIDENT_CHANGE_TOLD);
     } while (p.tell && !p.close);
     return turn_add_incident(t, x, p.close ? 0 : p.next_ms, e);
 }
@@ -344,6 +348,7 @@ static enum err fold_look_at(struct turn *t, const struct record *r, struct erro
     bool wanted = x.setting && x.setting->enabled && (x.incident.kind != INCIDENT_ALERT || x.setting->on_alert);
     if (!wanted) { /* the setting was removed, disabled or changed */
         x.incident.closed_ms = t->now_ms;
+        turn_note(t, &x, INCIDENT_CHANGE_CLOSED);
         return turn_add_incident(t, &x, 0, e) ? e->code : turn_write(t, NULL, 0, e);
     }
     if (!incident_is_every(&x.incident, x.setting) && fold_recovered(t, &x, &recovered, e))
@@ -360,7 +365,7 @@ enum err notifier_look_at_incidents(struct turn *t, bool *ret_more, struct error
     *ret_more = page.more;
     for (size_t i = 0; i < page.n; i++) {
         enum err rc = fold_look_at(t, &page.v[i], e);
-        t->change_count = 0;
+        turn_reset(t);
         if (rc == ERR_CORRUPT)
             log_error("incident_unreadable", kv_uuid("incident", page.v[i].id), kv_err(e));
         else if (rc && rc != ERR_CONFLICT)

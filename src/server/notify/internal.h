@@ -39,6 +39,8 @@ struct notifier {
     bool stopping, applied;
     int64_t counts[CHANNEL_KINDS][RESULTS];
     int64_t oldest_ms; /* since when something waits to be folded or sent; 0: nothing does */
+    notifier_listener *listener; /* NULL: none */
+    void *listener_context;
     struct alert_list alerts;
     uint64_t alerts_at, alerts_folded_at; /* how often they were handed over; which of them were folded */
 };
@@ -63,6 +65,14 @@ struct turn_incident {
     int64_t version; /* 0: it is new */
 };
 
+/* What readers of live events are told once it is written. */
+struct turn_news {
+    struct turn_news *next;
+    int32_t tenant;
+    struct incident incident;
+    enum incident_change change;
+};
+
 /* One turn: what it has read, and what it will write. */
 struct turn {
     struct notifier *notifier;
@@ -74,6 +84,7 @@ struct turn {
     size_t incident_count;
     struct record_change changes[FOLD_RECORDS_MAX];
     size_t change_count;
+    struct turn_news *news; /* the latest first */
 };
 
 /* ---- notifier.c ---- */
@@ -91,6 +102,8 @@ enum err notifier_setting(struct turn *t, int32_t tenant, struct uuid id, const 
 enum err turn_add_incident(struct turn *t, const struct turn_incident *x, int64_t next_ms, struct error *e) must_use;
 enum err turn_add_message(struct turn *t, int32_t tenant, const struct notification *m, int64_t version,
                           int64_t next_ms, struct str key, struct error *e) must_use;
+void turn_reset(struct turn *t); /* forgets the changes */
+void turn_note(struct turn *t, const struct turn_incident *x, enum incident_change change);
 /* Writes all changes, and deletes the hits. ERR_CONFLICT: another node was first. */
 enum err turn_write(struct turn *t, const struct uuid *hits, size_t hit_count, struct error *e) must_use;
 

@@ -54,13 +54,14 @@ static enum err notifier_turn(struct notifier *n, bool *ret_more, struct error *
     arena_init(&t->arena, TURN_ARENA);
     enum err rc = n->reader ? ERR_OK : store_reader(n->setup.store, &n->reader, e);
     rc = rc ? rc : notifier_fold(t, &more_hits, e);
-    t->change_count = t->incident_count = 0;
+    t->incident_count = 0;
+    turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_fold_alerts(t, e);
-    t->change_count = 0;
+    turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_look_at_incidents(t, &more_incidents, e);
-    t->change_count = 0;
+    turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_take_messages(t, e);
-    t->change_count = 0;
+    turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_purge(t, e);
     arena_release(&t->arena);
     free(t);
@@ -107,6 +108,16 @@ static void *notifier_thread(void *context)
 bool notifier_may_fold(const struct notifier *n)
 {
     return !n->setup.may_fold || n->setup.may_fold(n->setup.context);
+}
+
+void notifier_listen(struct notifier *n, notifier_listener *listener, void *context)
+{
+    if (!n)
+        return;
+    pthread_mutex_lock(&n->lock);
+    n->listener = listener;
+    n->listener_context = context;
+    pthread_mutex_unlock(&n->lock);
 }
 
 int64_t notifier_oldest_ms(struct notifier *n)

@@ -7,6 +7,7 @@
  * is sent again by any node after MESSAGE_TAKEN_MS, under the same id. It has its own slots: tasks do not delay it. */
 #include "base/buf.h"
 #include "base/metrics.h"
+#include "core/notify/incident.h"
 #include "core/stats/alerts.h"
 #include "node/catalog_cache.h"
 #include "port/clock.h"
@@ -33,5 +34,9 @@ void notifier_free(struct notifier *n);                     /* before the writer
 void notifier_wake(struct notifier *n);                     /* a message was made. Any thread; NULL is fine */
 void notifier_metrics(struct notifier *n, struct buf *out); /* lines of /metrics. Any thread; NULL is fine */
 int64_t notifier_oldest_ms(struct notifier *n); /* since when something waits; 0: nothing. Any thread; NULL is fine */
+/* Is called with what has changed, on the notifier's thread. When notifier_listen returns, the listener before it is not
+ * called any more. NULL: none. Any thread; n NULL is fine. */
+typedef void notifier_listener(void *context, int32_t tenant, const struct incident *i, enum incident_change change);
+void notifier_listen(struct notifier *n, notifier_listener *listener, void *context);
 /* All alerts as they stand, on the node that acts for all; count 0: it does not any more. Any thread; NULL is fine. */
 void notifier_on_alerts(struct notifier *n, const struct alert *v, size_t count);

@@ -1,4 +1,5 @@
 /* Notifications: what the store is to leave hits of, and the notifier. */
+#include "api/live/live.h"
 #include "server/notify/notifier.h"
 #include "server/server_internal.h"
 
@@ -36,6 +37,16 @@ enum err server_start_notifier(struct server *a, struct error *e)
         setup.mail_from = str_from(mail->from);
     }
     return notifier_new(&setup, &a->notifier, e);
+}
+
+static void server_on_incident(void *context, int32_t tenant, const struct incident *i, enum incident_change change)
+{
+    live_on_incident(api_server_live(((struct server *)context)->http), tenant, i, change);
+}
+
+void server_watch_incidents(struct server *a, bool on)
+{
+    notifier_listen(a->notifier, on && a->http ? server_on_incident : NULL, a);
 }
 
 bool server_notifications_are_known(void *context)
