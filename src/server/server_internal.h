@@ -152,6 +152,7 @@ struct server {
     struct alert_watch alerts;         /* the backlog's thread */
     struct server_wants wants;         /* of the stores in `ways` */
     struct notifier *notifier;         /* NULL: this node does not schedule */
+    int64_t claim_failures;            /* as of the last heartbeat: the notifier's thread */
     struct reencryption *reencryption; /* NULL: secrets are not encrypted */
     struct node_view *view;
     struct transition_log *transitions;

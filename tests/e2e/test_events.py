@@ -267,16 +267,19 @@ class Watch:
         return self.process.returncode, err
 
 
-def test_watch_prints_a_line_for_each_event(server, client):
+def test_watch_prints_a_line_for_each_event(server, client, receiver):
     watch = Watch(server.nodes[0])
     watch.until(r"Z +counts +created 0  started 0  completed 0  failed 0  retried 0  running 0")
     task = client.create(**NOOP)["id"]
     line = watch.until(rf"Z +task +COMPLETED +{task}  default  attempt 1$")
     assert "\033" not in line
     watch.until(r"counts .*completed 1")
+    add(client, receiver)
+    fail(client, receiver)
+    watch.until(r"Z +incident +OPENED +[0-9a-f-]{36}  FAILURE  \w+  1 times$")
     assert watch.stop() == (0, "")
     starts = {line.index(line.split()[2]) for line in watch.lines}
-    assert len(starts) == 1 and sum(" counts " in line for line in watch.lines) <= 5, watch.lines
+    assert len(starts) == 1 and sum(" counts " in line for line in watch.lines) <= 8, watch.lines
 
 
 def test_watch_prints_json_and_filters(server, client):

@@ -39,7 +39,7 @@ class Mailbox:
         self.controller.start()
 
     def _authenticate(self, server, session, envelope, mechanism, data):
-        return AuthResult(success=(data.login, data.password) == (b"belfry", self.password.encode()))
+        return AuthResult(success=(data.login, data.password) == (b"belfry", self.password.encode()), handled=False)
 
     async def handle_RCPT(self, server, session, envelope, address, options):
         self.tried.append(address)
@@ -87,7 +87,7 @@ def test_mail_needs_tls_the_right_certificate_and_the_password(make_server, rece
             return answer["state"], answer["error"], mailbox.mails
 
     state, error, mails = tested()
-    assert (state, mails) == ("FAILED", []) and "SSL" in error, error
+    assert (state, mails) == ("FAILED", []) and "STARTTLS" in error, error
     state, error, mails = tested(certificate=other.certificate("mail", names))
     assert (state, mails) == ("FAILED", []) and "certificate" in error, error
     state, error, mails = tested(certificate=authority.certificate("elsewhere", "DNS:elsewhere"))
@@ -109,7 +109,7 @@ def test_a_wrong_password_can_be_mended_within_the_day(make_server, receiver, tm
         by_mail(client, receiver)
         fail(client, receiver)
         message, = until(lambda: [n for n in notifications(client) if n["error"]], why=lambda: notifications(client))
-        assert (message["state"], message["http_status"]) == ("WAITING", 535)
+        assert (message["state"], message["http_status"]) == ("WAITING", 535) and "denied" in message["error"].lower(), message
 
 
 @pytest.fixture
@@ -120,12 +120,12 @@ def mailbox():
 
 def test_a_reader_sees_what_happened_and_a_hostile_name_changes_nothing(make_server, receiver, mailbox):
     client = with_mail(make_server, mailbox.controller.port, host="127.0.0.1").client()
-    by_mail(client, receiver, "ann@example.com", "bob@example.com", name="Ops\r\nBcc: eve@example.com")
-    fail(client, receiver, name="Übersicht\r\nBcc: eve@example.com\r\n\r\nKind: SUCCESS\u202egnp")
+    by_mail(client, receiver, "ann@example.com", "bob@example.com", name="Ops\r\nBcc: eve@example.com\r\n\r\nKind: SUCCESS")
+    fail(client, receiver, name="Übersicht \u202egnp")
     until(lambda: mailbox.mails, why=lambda: notifications(client))
     (to, mail, _), = mailbox.mails
     assert to == ["ann@example.com", "bob@example.com"] and mail["to"] == "ann@example.com, bob@example.com"
-    assert mail["subject"] == "Belfry: 'Übersicht  Bcc: eve@example.com    Kind: SUCCESS gnp' failed"
+    assert mail["subject"] == "Belfry: 'Übersicht  gnp' failed"
     assert (mail["from"], mail["auto-submitted"], mail["bcc"]) == ("belfry@example.com", "auto-generated", None)
     assert (mail.get_content_type(), mail.get_content_charset(), mail["content-transfer-encoding"]) == ("text/plain", "utf-8", "base64")
     assert not mail.defects and mail["date"].datetime and all(len(line) <= 78 for line in mail.as_string().splitlines())

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 import socket
+import sqlite3
 import threading
 
 import pytest
@@ -124,6 +125,25 @@ def test_a_recurring_task_that_recovers_is_told_so_once(client, receiver):
     assert closed["type"] == "incident.closed" and closed["data"]["incident"] == opened["data"]["incident"]
     until(lambda: not incidents(client, state="OPEN"), why=lambda: incidents(client))
     assert incidents(client)[0]["recovered"] is True
+
+
+@pytest.mark.standalone("it reads the database")
+def test_an_incident_that_waits_for_recovery_is_not_written(make_server, receiver):
+    server = make_server()
+    client = server.client()
+    add(client, receiver)
+    receiver.answer("/job", Reply(400))
+    task = client.create(interval_seconds=3600, retry={"max_attempts": 1}, **receiver.target("/job"))["id"]
+    client.act(task, "run-now")
+    told(receiver)
+    until(lambda: [n["state"] for n in notifications(client)] == ["SENT"], why=lambda: notifications(client))
+
+    def row():
+        with contextlib.closing(sqlite3.connect(server.data_dir / "belfry.db")) as database:
+            return database.execute("SELECT version, next_ms FROM incident_records WHERE kind = 0").fetchone()
+    version, next_ms = row()
+    until(lambda: now_ms() > next_ms + 1500, why="time stands still")  # it was looked at
+    assert row() == (version, next_ms)
 
 
 def test_with_after_only_a_series_of_failures_is_told(client, receiver):

@@ -153,16 +153,18 @@ enum handled incidents_ack(struct request *q, struct reader *r)
 {
     if (!request_check_no_query(q))
         return HANDLED_DONE;
-    return record_edit_begin(q, r, (struct record_edit){ .kind = RECORD_INCIDENT,
-                                                      .make = incidents_make_acked,
-                                                      .what_changes = INCIDENT_CHANGE_ACKNOWLEDGED });
+    return record_edit_begin(q, r,
+                             (struct record_edit){ .kind = RECORD_INCIDENT,
+                                                   .make = incidents_make_acked,
+                                                   .what_changes = INCIDENT_CHANGE_ACKNOWLEDGED });
 }
 
 enum handled incidents_mute(struct request *q, struct reader *r)
 {
     if (!request_check_no_query(q))
         return HANDLED_DONE;
-    return record_edit_begin(q, r, (struct record_edit){ .kind = RECORD_INCIDENT,
-                                                      .make = incidents_make_muted,
-                                                      .what_changes = INCIDENT_CHANGE_MUTED });
+    return record_edit_begin(q, r,
+                             (struct record_edit){ .kind = RECORD_INCIDENT,
+                                                   .make = incidents_make_muted,
+                                                   .what_changes = INCIDENT_CHANGE_MUTED });
 }

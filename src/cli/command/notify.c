@@ -60,7 +60,9 @@ static void notify_header(struct table *t)
     table_row(t, SETTING_COLUMNS, "ID", "NAME", "TELLS", "BY", "STATE");
 }
 
-static const char *const notify_kinds[] = { "success", "failure", "retry", "missed", "dead_letter", "recovered", "alert" };
+static const char *const notify_kinds[] = {
+    "success", "failure", "retry", "missed", "dead_letter", "recovered", "alert"
+};
 
 static void notify_kinds_text(const json_t *setting, struct buf *out)
 {
@@ -101,9 +103,9 @@ static enum err notify_write_kinds(const struct verb_work *w, struct jw *j, stru
             if (str_eq(str_trim(word), str_from(notify_kinds[i])))
                 snprintf(member, sizeof member, "on_%s", notify_kinds[i]);
         if (!member[0])
-            return error_field(e, "--on",
-                               "'" STR_FMT "' is none of success, failure, retry, missed, dead_letter, recovered, alert",
-                               STR_ARG(str_utf8_cut(word, 40)));
+            return error_field(
+                e, "--on", "'" STR_FMT "' is none of success, failure, retry, missed, dead_letter, recovered, alert",
+                STR_ARG(str_utf8_cut(word, 40)));
         jw_kv_bool(j, member, true);
     }
     return ERR_OK;

@@ -1,8 +1,11 @@
 #include "core/notify/incident.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/json/json.h"
+
+enum { KEY_CAUSE = 24 }; /* so many bytes of a cause fit into a key */
 
 const char *const incident_kind_names[INCIDENT_KINDS + 1] = {
 #define X(name) [INCIDENT_##name] = #name,
@@ -30,8 +33,11 @@ void incident_key(struct uuid setting, enum incident_kind kind, struct str cause
 {
     char id[UUID_TEXT + 1];
     uuid_format(setting, id);
-    snprintf(out, INCIDENT_KEY_TEXT, "%s:%d:" STR_FMT, id, (int)kind,
-             STR_ARG(str_sub(cause, 0, min_of(cause.n, (size_t)24))));
+    if (cause.n <= KEY_CAUSE)
+        snprintf(out, INCIDENT_KEY_TEXT, "%s:%d:" STR_FMT, id, (int)kind, STR_ARG(cause));
+    else
+        snprintf(out, INCIDENT_KEY_TEXT, "%s:%d:%.8s%016" PRIx64, id, (int)kind, cause.p,
+                 hash_bytes(HASH_STABLE, cause));
 }
 
 /* ---- the document ---- */
@@ -68,6 +74,7 @@ static const struct json_field incident_fields[] = {
     { .name = "kind", .kind = JSON_KIND_ENUM, AT(i.kind), .names = incident_kind_names, .required = true },
     { .name = "cause", .kind = JSON_KIND_STR, AT(i.cause) },
     { .name = "detail", .kind = JSON_KIND_STR, AT(i.detail) },
+    { .name = "host", .kind = JSON_KIND_STR, AT(i.host) },
     { .name = "count", .kind = JSON_KIND_I64, AT(i.count) },
     { .name = "first_ms", .kind = JSON_KIND_I64, AT(i.first_ms) },
     { .name = "last_ms", .kind = JSON_KIND_I64, AT(i.last_ms) },
@@ -166,6 +173,7 @@ void incident_write(struct jw *w, const struct incident *i)
     jw_kv_cstr(w, "kind", incident_kind_names[i->kind]);
     jw_kv_str(w, "cause", i->cause);
     jw_kv_str(w, "detail", i->detail);
+    jw_kv_str(w, "host", i->host);
     jw_kv_i64(w, "count", i->count);
     jw_kv_i64(w, "first_ms", i->first_ms);
     jw_kv_i64(w, "last_ms", i->last_ms);

@@ -41,11 +41,12 @@ enum {
     INCIDENT_TASKS_MAX = 10,       /* shown with what happened */
     INCIDENT_RECURRING_MAX = 1000, /* whose recovery is awaited */
     INCIDENT_ERROR_MAX = 500,
+    INCIDENT_HOST_CAUSES = 3, /* of one host; further causes of it are one incident, "host:HOST" */
     INCIDENTS_OPEN_MAX = 100, /* of a setting; more causes are one incident, "other" */
     INCIDENT_KEY_TEXT = 64,
     RECOVERY_EVERY_MS = 5000, /* it is looked for, after a tenth of the time since the last hit, within these two */
     RECOVERY_LATEST_MS = 60000,
-    ALERT_LOOK_MS = 600000, /* the setting of an ALERT may have changed */
+    ALERT_LOOK_MS = 60000, /* the setting of an ALERT may have changed */
 };
 
 struct incident_task {
@@ -59,6 +60,7 @@ struct incident {
     int kind; /* enum incident_kind */
     struct str cause;
     struct str detail; /* of an ALERT: a sentence about the rule */
+    struct str host;   /* that its tasks call; empty: none, or not known */
     int64_t count, first_ms, last_ms;
     int64_t fails;         /* the longest series of failures of one recurring task; with `after` */
     int64_t told, told_ms; /* messages to the setting's own channel; when the last one was made */

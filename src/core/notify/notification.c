@@ -84,6 +84,8 @@ int64_t notification_retry_at(const struct notification *m, int64_t asked_ms, in
 
 /* ---- texts ---- */
 
+enum { SLACK_TEXT_MAX = 2900, TEXT_MAX = 64 << 10 };
+
 /* A text of a user on one line: a character that is not shown, such as a line break or a bidirectional control, is a
  * blank. So no name can look like another line of the message. */
 static void notification_add_text(struct buf *out, struct str text)
@@ -103,6 +105,16 @@ static void notification_add_line(struct buf *out, const char *what, struct str 
     buf_printf(out, "%s: ", what);
     notification_add_text(out, text);
     buf_char(out, '\n');
+}
+
+/* Where the dashboard shows the incident. Nothing, if that is not known. */
+static void notification_link(const struct notification_facts *f, struct buf *out)
+{
+    char id[UUID_TEXT + 1];
+    if (!f->site.n || !f->incident)
+        return;
+    uuid_format(f->incident->id, id);
+    buf_printf(out, STR_FMT "%sui/#/alerts/%s", STR_ARG(f->site), f->site.p[f->site.n - 1] == '/' ? "" : "/", id);
 }
 
 static const char *notification_verb(const struct incident *i)
@@ -200,9 +212,23 @@ void notification_text(const struct notification_facts *f, struct buf *out)
     notification_add_time(out, "Last", i->last_ms);
     for (size_t k = 0; k < i->task_count; k++)
         notification_add_task(out, &i->tasks[k]);
+    if (f->site.n) {
+        buf_text(out, "Link: ");
+        notification_link(f, out);
+        buf_char(out, '\n');
+    }
 }
 
 /* ---- JSON ---- */
+
+static void notification_write_link(struct jw *w, const char *name, const struct notification_facts *f)
+{
+    cleanup_with(buf_release) struct buf link;
+    buf_init(&link, TEXT_MAX);
+    notification_link(f, &link);
+    if (link.n)
+        jw_kv_str(w, name, buf_str(&link));
+}
 
 static void notification_write_incident(struct jw *w, const struct incident *i)
 {
@@ -240,11 +266,10 @@ void notification_webhook(const struct notification_facts *f, struct buf *out)
         jw_kv_i64(&w, "count", f->message->count);
     if (f->incident)
         notification_write_incident(&w, f->incident);
+    notification_write_link(&w, "url", f);
     jw_object_end(&w);
     jw_object_end(&w);
 }
-
-enum { SLACK_TEXT_MAX = 2900, TEXT_MAX = 64 << 10 };
 
 /* Slack reads these three characters as markup. */
 static void notification_slack_escape(struct str text, struct buf *out)
@@ -312,6 +337,7 @@ void notification_push(const struct notification_facts *f, const struct channel 
     jw_array(&w);
     jw_str(&w, is_bad ? S("warning") : S("white_check_mark"));
     jw_array_end(&w);
+    notification_write_link(&w, "click", f);
     jw_object_end(&w);
 }
 

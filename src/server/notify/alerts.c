@@ -46,10 +46,9 @@ static struct uuid alerts_incident_id(struct uuid setting, const struct alert *a
 static enum err alerts_open(struct turn *t, const struct turn_setting *s, const struct alert *a, struct error *e)
 {
     struct turn_incident x = { .setting = &s->setting, .tenant = TENANT_DEFAULT };
-    struct record_filter f = { .kind = RECORD_INCIDENT,
-                               .tenant = TENANT_DEFAULT,
-                               .id = alerts_incident_id(s->id, a),
-                               .limit = 1 };
+    struct record_filter f = {
+        .kind = RECORD_INCIDENT, .tenant = TENANT_DEFAULT, .id = alerts_incident_id(s->id, a), .limit = 1
+    };
     struct record_page page = { 0 };
     if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
         return e->code;

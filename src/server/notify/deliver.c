@@ -6,7 +6,7 @@
 #include "port/webhook_signature.h"
 #include "server/notify/internal.h"
 
-enum { SIGNATURES_MAX = 256, HEADER_MAX = 1024, BODY_MAX = 1 << 20 };
+enum { SIGNATURES_MAX = 256, HEADER_MAX = 1024, BODY_MAX = 1 << 20, MESSAGES_LOOKED_AT = 200 };
 
 /* ---- the request ---- */
 
@@ -121,6 +121,15 @@ static enum err deliver_drop(struct turn *t, const struct record *r, struct noti
     return deliver_put(t, r, m, 0, e);
 }
 
+/* Whether the place is at fault, and not the message. */
+static void deliver_end_place(struct notifier *n, const struct sent_message *d, const struct send_result *r,
+                              int64_t now_ms)
+{
+    bool is_fault = !r->ok && (!r->http_status || r->http_status >= 500) && !r->is_final;
+    if (d->place != PLACE_NONE)
+        channel_place_end(&n->places.v[d->place], is_fault, now_ms);
+}
+
 void notifier_on_result(struct notifier *n, const struct send_result *r)
 {
     struct sent_message *d = r->context;
@@ -129,6 +138,7 @@ void notifier_on_result(struct notifier *n, const struct send_result *r)
     struct error e = { 0 };
     int64_t next_ms = 0;
     failpoint("after_send");
+    deliver_end_place(n, d, r, t.now_ms);
     arena_init(&t.arena, TURN_ARENA);
     m->http_status = r->http_status;
     m->error = str_from(r->error);
@@ -145,6 +155,8 @@ void notifier_on_result(struct notifier *n, const struct send_result *r)
                  kv_i64("tenant", d->record.tenant), kv_str("error", m->error));
     if (deliver_put(&t, &d->record, m, next_ms, &e) && e.code != ERR_CONFLICT)
         log_warn("notification_not_recorded", kv_uuid("message", m->id), kv_err(&e));
+    else if (m->state == MESSAGE_FAILED)
+        notifier_on_failed(&t, &d->record);
     d->is_used = false;
     arena_release(&t.arena);
 }
@@ -210,30 +222,56 @@ static struct sent_message *deliver_slot(struct notifier *n)
     return d;
 }
 
-static void deliver_start(struct turn *t, const struct record *r, const struct notification *m, struct draft *d)
+static void deliver_start(struct turn *t, const struct record *r, const struct notification *m, int place,
+                          struct draft *d)
 {
     struct notifier *n = t->notifier;
     struct sent_message *slot = deliver_slot(n);
-    *slot = (struct sent_message){ .is_used = true, .record = *r, .message = *m };
+    *slot = (struct sent_message){ .is_used = true, .place = place, .record = *r, .message = *m };
     slot->record.key = slot->record.doc = slot->message.error = (struct str){ 0 };
     d->request.context = slot;
+    if (place != PLACE_NONE)
+        channel_place_start(&n->places.v[place], (enum channel_kind)m->channel, clock_wall_ms(n->setup.clock));
     failpoint("before_send");
     sender_start(n->sender, &d->request);
 }
 
+static const struct channel *deliver_channel(const struct notification_facts *f)
+{
+    int64_t step = f->message->step;
+    return step ? &f->setting->steps[step - 1].channel : &f->setting->channel;
+}
+
+/* Whether the message has to wait for its place. If that is closed, the message is put off: it must not hide others
+ * that are due. Somebody waits for a test, so it goes at once. */
+static enum err deliver_wait(struct turn *t, const struct record *r, const struct notification_facts *f, int place,
+                             bool *ret, struct error *e)
+{
+    struct notification m = *f->message;
+    *ret = false;
+    if (place == PLACE_NONE || m.type == MESSAGE_TEST)
+        return ERR_OK;
+    const struct channel_place *p = &t->notifier->places.v[place];
+    *ret = !channel_place_is_free(p, t->now_ms);
+    if (!channel_place_is_closed(p, t->now_ms))
+        return ERR_OK;
+    m.state = MESSAGE_WAITING;
+    return deliver_put(t, r, &m, p->closed_until_ms, e);
+}
+
 /* The message is this node's. If its text cannot be made, that counts as a failed attempt. */
 static enum err deliver_send(struct turn *t, const struct record *r, struct notification *m,
-                             const struct notification_facts *f, struct error *e)
+                             const struct notification_facts *f, int place, struct error *e)
 {
     struct draft *d = arena_new(&t->arena, struct draft);
     if (!d)
         return error_no_room(e);
     d->facts = *f;
-    d->channel = m->step ? f->setting->steps[m->step - 1].channel : f->setting->channel;
+    d->channel = *deliver_channel(f);
     buf_init(&d->body, BODY_MAX);
     if (deliver_open_secrets(t, r, d, e) == ERR_OK) {
         deliver_write(d, t->notifier);
-        deliver_start(t, r, m, d);
+        deliver_start(t, r, m, place, d);
         buf_release(&d->body);
         return ERR_OK;
     }
@@ -250,7 +288,7 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
     struct notification m;
     struct incident incident;
     struct tenant_rules tenant = { 0 };
-    struct notification_facts f = { .message = &m, .now_ms = t->now_ms };
+    struct notification_facts f = { .message = &m, .now_ms = t->now_ms, .site = t->notifier->setup.site };
     if (notification_read(r->doc, &t->arena, &m, e) || deliver_read_incident(t, r, &incident, &f.incident, e) ||
         notifier_setting(t, r->tenant, r->setting, &f.setting, e))
         return e->code;
@@ -263,7 +301,13 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
         m.state = MESSAGE_FAILED;
         return deliver_put(t, r, &m, 0, e);
     }
-    return deliver_claim(t, r, &m, e) ? e->code : deliver_send(t, r, &m, &f, e);
+    int place = channel_places_get(&t->notifier->places, r->tenant, (enum channel_kind)m.channel, deliver_channel(&f),
+                                   t->now_ms);
+    bool waits;
+    enum err rc = deliver_wait(t, r, &f, place, &waits, e);
+    if (rc || waits)
+        return rc;
+    return deliver_claim(t, r, &m, e) ? e->code : deliver_send(t, r, &m, &f, place, e);
 }
 
 /* If no other node writes to the store, messages that are being sent were those of the process before this one: they
@@ -271,16 +315,15 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
 enum err notifier_take_messages(struct turn *t, struct error *e)
 {
     struct notifier *n = t->notifier;
-    size_t room = sender_room(n->sender);
     bool first = !n->took && !store_is_shared(n->setup.store);
     struct record_filter f = { .kind = RECORD_MESSAGE,
                                .due_ms = t->now_ms + (first ? MESSAGE_TAKEN_MS : 0),
-                               .limit = max_of(room, (size_t)1) };
+                               .limit = MESSAGES_LOOKED_AT };
     struct record_page page = { 0 };
     if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
         return e->code;
     n->oldest_message_ms = page.n ? page.v[0].next_ms : 0;
-    for (size_t i = 0; i < min_of(page.n, room); i++) {
+    for (size_t i = 0; i < page.n && sender_room(n->sender); i++) {
         enum err rc = deliver_take(t, &page.v[i], e);
         turn_reset(t);
         if (rc == ERR_CORRUPT)

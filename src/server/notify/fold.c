@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "core/target/target_url.h"
 #include "server/notify/internal.h"
 
 enum { INCIDENTS_LOOKED_AT = 50, EXECUTIONS_READ = 1, HOUR_MS = 3600000 };
@@ -154,23 +155,109 @@ static enum err fold_has_room(struct turn *t, int32_t tenant, struct uuid settin
     return ERR_OK;
 }
 
+/* ---- causes of one host ---- */
+
+/* Where a failure belongs: its cause, and the host that the task calls. */
+struct fold_place {
+    struct str cause, host, host_cause; /* "host:HOST"; empty: failures of this kind are not grouped by host */
+    int64_t at_ms;
+};
+
+static enum err fold_place_of(struct turn *t, const struct hit *hit, const struct task *task, struct fold_place *ret,
+                              struct error *e)
+{
+    char host[TARGET_HOST_MAX], cause[TARGET_HOST_MAX + 8];
+    *ret = (struct fold_place){ .cause = hit->cause, .at_ms = hit->at_ms };
+    if ((hit->kind != HIT_FAILURE && hit->kind != HIT_RETRY) || !task->target_config.n) /* the task is gone */
+        return ERR_OK;
+    struct str found = target_host(task, host);
+    snprintf(cause, sizeof cause, "host:" STR_FMT, STR_ARG(found));
+    bool fits = !found.n ||
+                (arena_str(&t->arena, found, &ret->host) && arena_str(&t->arena, str_from(cause), &ret->host_cause));
+    return fits ? ERR_OK : error_no_room(e);
+}
+
+static bool fold_is_cause_of(const struct incident *i, struct uuid setting, enum incident_kind kind,
+                             const struct fold_place *p)
+{
+    return uuid_eq(i->setting, setting) && i->kind == (int)kind && str_eq(i->host, p->host);
+}
+
+/* How many open incidents the host has: in the store, and new ones of this turn. */
+static enum err fold_count_host(struct turn *t, int32_t tenant, struct uuid setting, enum incident_kind kind,
+                                const struct fold_place *p, size_t *ret, struct error *e)
+{
+    struct record_filter f = {
+        .kind = RECORD_INCIDENT, .tenant = tenant, .setting = setting, .open = true, .limit = INCIDENTS_OPEN_MAX
+    };
+    struct arena_mark mark = arena_mark(&t->arena);
+    struct record_page page = { 0 };
+    struct incident i;
+    *ret = 0;
+    if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
+        return e->code;
+    for (size_t k = 0; k < page.n; k++) {
+        if (incident_read(page.v[k].doc, &t->arena, &i, e))
+            return e->code;
+        *ret += fold_is_cause_of(&i, setting, kind, p);
+    }
+    arena_rewind(&t->arena, mark);
+    for (size_t k = 0; k < t->incident_count; k++)
+        *ret += !t->incidents[k]->version && fold_is_cause_of(&t->incidents[k]->incident, setting, kind, p);
+    return ERR_OK;
+}
+
+/* Whether a new cause belongs to the incident of its host: there is one, or the host has enough causes for one. */
+static enum err fold_is_of_host(struct turn *t, int32_t tenant, struct uuid setting, enum incident_kind kind,
+                                const struct fold_place *p, bool *ret, struct error *e)
+{
+    struct turn_incident x = { .incident = { .setting = setting, .kind = (int)kind, .cause = p->host_cause } };
+    size_t n = 0;
+    *ret = fold_find(t, setting, kind, p->host_cause) != NULL;
+    if (*ret)
+        return ERR_OK;
+    if (fold_load(t, tenant, &x, ret, e) || (!*ret && fold_count_host(t, tenant, setting, kind, p, &n, e)))
+        return e->code;
+    *ret = *ret || n >= INCIDENT_HOST_CAUSES;
+    return ERR_OK;
+}
+
+/* ---- opening ---- */
+
 static enum err fold_open(struct turn *t, int32_t tenant, const struct turn_setting *s, enum incident_kind kind,
-                          const struct hit *hit, struct turn_incident **ret, struct error *e)
+                          const struct fold_place *p, struct turn_incident **ret, struct error *e);
+
+/* Another incident than that of the cause. */
+static enum err fold_open_instead(struct turn *t, int32_t tenant, const struct turn_setting *s, enum incident_kind kind,
+                                  const struct fold_place *p, struct str cause, struct turn_incident **ret,
+                                  struct error *e)
+{
+    struct fold_place other = { .cause = cause, .at_ms = p->at_ms };
+    *ret = fold_find(t, s->id, kind, cause);
+    return *ret ? ERR_OK : fold_open(t, tenant, s, kind, &other, ret, e);
+}
+
+static enum err fold_open(struct turn *t, int32_t tenant, const struct turn_setting *s, enum incident_kind kind,
+                          const struct fold_place *p, struct turn_incident **ret, struct error *e)
 {
     struct turn_incident *x = arena_new(&t->arena, struct turn_incident);
-    bool found = false, room = true;
+    bool found = false, room = true, is_hosts = false;
     if (!x || t->incident_count == FOLD_INCIDENTS)
         return error_no_room(e);
     *x = (struct turn_incident){ .setting = &s->setting, .tenant = tenant };
-    x->incident = (struct incident){ .setting = s->id, .kind = (int)kind, .cause = hit->cause, .first_ms = hit->at_ms };
-    if (fold_load(t, tenant, x, &found, e) || (!found && fold_has_room(t, tenant, s->id, &room, e)))
+    x->incident = (struct incident){
+        .setting = s->id, .kind = (int)kind, .cause = p->cause, .host = p->host, .first_ms = p->at_ms
+    };
+    if (fold_load(t, tenant, x, &found, e))
         return e->code;
-    if (!room && !str_eq(hit->cause, S("other"))) {
-        struct hit other = *hit;
-        other.cause = S("other");
-        *ret = fold_find(t, s->id, kind, other.cause);
-        return *ret ? ERR_OK : fold_open(t, tenant, s, kind, &other, ret, e);
-    }
+    if (!found && p->host_cause.n && fold_is_of_host(t, tenant, s->id, kind, p, &is_hosts, e))
+        return e->code;
+    if (is_hosts)
+        return fold_open_instead(t, tenant, s, kind, p, p->host_cause, ret, e);
+    if (!found && fold_has_room(t, tenant, s->id, &room, e))
+        return e->code;
+    if (!room && !str_eq(p->cause, S("other")))
+        return fold_open_instead(t, tenant, s, kind, p, S("other"), ret, e);
     if (!found)
         x->incident.id = uuid_next(&t->notifier->ids, t->now_ms);
     t->incidents[t->incident_count++] = *ret = x;
@@ -240,6 +327,9 @@ static enum err fold_task(struct turn *t, const struct hit *hit, struct uuid id,
         return rc;
     if (rc)
         task = (struct task){ .id = id, .tenant = hit->tenant };
+    struct fold_place place;
+    if (fold_place_of(t, hit, &task, &place, e))
+        return e->code;
     for (size_t i = 0; i < all->n; i++) {
         const struct turn_setting *s = &all->v[i];
         enum incident_kind kind;
@@ -248,7 +338,7 @@ static enum err fold_task(struct turn *t, const struct hit *hit, struct uuid id,
             !setting_matches(&s->setting, &task))
             continue;
         struct turn_incident *x = fold_find(t, s->id, kind, hit->cause);
-        if (!x && fold_open(t, hit->tenant, s, kind, hit, &x, e))
+        if (!x && fold_open(t, hit->tenant, s, kind, &place, &x, e))
             return e->code;
         if (fold_add(t, x, hit, &task, count, e))
             return e->code;
@@ -339,6 +429,44 @@ static enum err fold_recovered(struct turn *t, struct turn_incident *x, bool *re
     return ERR_OK;
 }
 
+/* ---- incidents of which nothing changes ---- */
+
+static bool fold_waits(const struct notifier *n, const struct record *r, int64_t now_ms)
+{
+    for (size_t i = 0; i < LOOKED_AT_MAX; i++)
+        if (uuid_eq(n->looked_at[i].id, r->id) && n->looked_at[i].version == r->version)
+            return now_ms < n->looked_at[i].next_ms;
+    return false;
+}
+
+/* False: there is no room. An entry that is long due is of an incident that has changed since. */
+static bool fold_remember(struct notifier *n, const struct record *r, int64_t next_ms, int64_t now_ms)
+{
+    struct looked_at *at = NULL;
+    for (size_t i = 0; i < LOOKED_AT_MAX; i++) {
+        struct looked_at *x = &n->looked_at[i];
+        if (uuid_eq(x->id, r->id)) {
+            at = x;
+            break;
+        }
+        if (x->next_ms < now_ms - RECOVERY_LATEST_MS)
+            at = x;
+    }
+    if (at)
+        *at = (struct looked_at){ r->id, r->version, next_ms };
+    return at != NULL;
+}
+
+/* Whether the look has found nothing to write, and the next one comes soon. */
+static bool fold_is_unchanged(struct turn *t, const struct record *r, const struct turn_incident *x, bool recovered,
+                              size_t recurring)
+{
+    struct incident_plan p = incident_plan(&x->incident, x->setting, recovered, t->now_ms);
+    bool same = !p.tell && !p.close && x->incident.recurring_count == recurring;
+    return same && p.next_ms && p.next_ms <= t->now_ms + RECOVERY_LATEST_MS &&
+           fold_remember(t->notifier, r, p.next_ms, t->now_ms);
+}
+
 static enum err fold_look_at(struct turn *t, const struct record *r, struct error *e)
 {
     struct turn_incident x = { .tenant = r->tenant, .version = r->version };
@@ -351,8 +479,11 @@ static enum err fold_look_at(struct turn *t, const struct record *r, struct erro
         turn_note(t, &x, INCIDENT_CHANGE_CLOSED);
         return turn_add_incident(t, &x, 0, e) ? e->code : turn_write(t, NULL, 0, e);
     }
+    size_t recurring = x.incident.recurring_count;
     if (!incident_is_every(&x.incident, x.setting) && fold_recovered(t, &x, &recovered, e))
         return e->code;
+    if (fold_is_unchanged(t, r, &x, recovered, recurring))
+        return ERR_OK;
     return fold_carry_out(t, &x, recovered, e) ? e->code : turn_write(t, NULL, 0, e);
 }
 
@@ -364,6 +495,8 @@ enum err notifier_look_at_incidents(struct turn *t, bool *ret_more, struct error
         return e->code;
     *ret_more = page.more;
     for (size_t i = 0; i < page.n; i++) {
+        if (fold_waits(t->notifier, &page.v[i], t->now_ms))
+            continue;
         enum err rc = fold_look_at(t, &page.v[i], e);
         turn_reset(t);
         if (rc == ERR_CORRUPT)

@@ -5,13 +5,16 @@
 #include "base/thread_owner.h"
 #include "core/notify/notification.h"
 #include "core/stats/alerts.h"
+#include "server/notify/channel_places.h"
 #include "server/notify/notifier.h"
 
+enum { LOOKED_AT_MAX = 20 }; /* more are written, so that they do not hide others that are due */
 enum { TURN_ARENA = 64 << 20, DOC_MAX = RECORD_DOC_MAX, FOLD_HITS = 200, FOLD_INCIDENTS = 200, RESULTS = 3 };
 
 /* A message that is being sent. */
 struct sent_message {
     bool is_used;
+    int place;            /* of notifier.places; PLACE_NONE: none */
     struct record record; /* without texts */
     struct notification message;
 };
@@ -19,6 +22,12 @@ struct sent_message {
 struct alert_list {
     struct alert v[ALERTS_MAX];
     size_t n; /* 0: this node does not act for all */
+};
+
+/* An incident that was looked at, and of which nothing has changed: it is not written, only looked at again. */
+struct looked_at {
+    struct uuid id;
+    int64_t version, next_ms;
 };
 
 struct notifier {
@@ -29,16 +38,20 @@ struct notifier {
     pthread_t thread;
     struct thread_owner owner; /* the thread: it uses what is above and the next */
     struct sent_message deliveries[SENDER_SLOTS];
+    struct channel_places places;
+    struct looked_at looked_at[LOOKED_AT_MAX];
+    int64_t beat_ms; /* when the heartbeat was due last */
+    bool beat_is_under_way, beat_failed;
     int64_t purged_ms;
-    bool took;              /* messages, at least once */
-    int64_t failing_ms;     /* since when turns fail; 0: they do not */
+    bool took;                                /* messages, at least once */
+    int64_t failing_ms;                       /* since when turns fail; 0: they do not */
     int64_t oldest_hit_ms, oldest_message_ms; /* as of this turn; 0: there is none */
 
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t wakeup;
     bool stopping, applied;
     int64_t counts[CHANNEL_KINDS][RESULTS];
-    int64_t oldest_ms; /* since when something waits to be folded or sent; 0: nothing does */
+    int64_t oldest_ms;           /* since when something waits to be folded or sent; 0: nothing does */
     notifier_listener *listener; /* NULL: none */
     void *listener_context;
     struct alert_list alerts;
@@ -120,6 +133,11 @@ enum err notifier_look_at_incidents(struct turn *t, bool *ret_more, struct error
 
 /* Opens and ends incidents of alerts, if they were judged again. */
 enum err notifier_fold_alerts(struct turn *t, struct error *e) must_use;
+
+/* ---- disable.c ---- */
+
+/* A message has failed for good: its setting is disabled, if that is so for days. */
+void notifier_on_failed(struct turn *t, const struct record *of);
 
 /* ---- deliver.c ---- */
 

@@ -8,7 +8,7 @@
 #include "port/crypto.h"
 #include "server/notify/internal.h"
 
-enum { POLL_MS = 500, KEPT_DAYS = 90, PURGE_EVERY_MS = 3600000, PURGE_MAX = 500 };
+enum { POLL_MS = 500, BEAT_EVERY_MS = 60000, KEPT_DAYS = 90, PURGE_EVERY_MS = 3600000, PURGE_MAX = 500 };
 
 static bool notifier_is_stopping(struct notifier *n)
 {
@@ -69,6 +69,35 @@ static enum err notifier_turn(struct notifier *n, bool *ret_more, struct error *
     return rc == ERR_CONFLICT ? ERR_OK : rc;
 }
 
+/* ---- the heartbeat ---- */
+
+/* Once a minute, if turns succeed and the server says that it is well. A call that fails is not repeated. */
+static void notifier_beat(struct notifier *n)
+{
+    int64_t now_ms = clock_wall_ms(n->setup.clock);
+    bool is_due = now_ms >= n->beat_ms + BEAT_EVERY_MS || now_ms < n->beat_ms;
+    if (!n->setup.heartbeat_url.n || !is_due || n->beat_is_under_way || !sender_room(n->sender))
+        return;
+    n->beat_ms = now_ms;
+    if (n->failing_ms || !n->setup.is_well(n->setup.context))
+        return;
+    n->beat_is_under_way = true;
+    sender_start(n->sender, &(struct send_request){ .url = n->setup.heartbeat_url,
+                                                    .is_heartbeat = true,
+                                                    .timeout_ms = MESSAGE_TIMEOUT_MS,
+                                                    .context = &n->beat_ms });
+}
+
+static void notifier_on_beat(struct notifier *n, const struct send_result *r)
+{
+    n->beat_is_under_way = false;
+    if (!r->ok && !n->beat_failed)
+        log_warn("heartbeat_failed", kv_cstr("error", r->error));
+    n->beat_failed = !r->ok;
+}
+
+/* ---- the thread ---- */
+
 /* Since when something waits. If turns fail, at least since then: the store may hold more than was read. */
 static void notifier_note_oldest(struct notifier *n, bool fails)
 {
@@ -96,9 +125,13 @@ static void *notifier_thread(void *context)
             log_warn("notifier_failed", kv_err(&e));
         failed = fails;
         notifier_note_oldest(n, fails);
+        notifier_beat(n);
         size_t done = sender_poll(n->sender, more && !fails ? 0 : POLL_MS, clock_wall_ms(n->setup.clock), results);
         for (size_t i = 0; i < done; i++)
-            notifier_on_result(n, &results[i]);
+            if (results[i].context == &n->beat_ms)
+                notifier_on_beat(n, &results[i]);
+            else
+                notifier_on_result(n, &results[i]);
     }
     return NULL;
 }

@@ -23,8 +23,11 @@ struct notifier_setup {
     const struct secrets *secrets; /* NULL: secrets are not encrypted */
     struct sender_setup sender;
     struct str mail_from;
+    struct str site; /* api.public_url; empty: messages have no links */
     /* False while a node of the cluster does not know notifications: hits and alerts wait. NULL: there is none. */
     bool (*may_fold)(void *context);
+    struct str heartbeat_url;       /* is called each minute while all is well; empty: none */
+    bool (*is_well)(void *context); /* this node acts for all, and claims succeed. Once a minute */
     void *context;
 };
 
@@ -34,8 +37,8 @@ void notifier_free(struct notifier *n);                     /* before the writer
 void notifier_wake(struct notifier *n);                     /* a message was made. Any thread; NULL is fine */
 void notifier_metrics(struct notifier *n, struct buf *out); /* lines of /metrics. Any thread; NULL is fine */
 int64_t notifier_oldest_ms(struct notifier *n); /* since when something waits; 0: nothing. Any thread; NULL is fine */
-/* Is called with what has changed, on the notifier's thread. When notifier_listen returns, the listener before it is not
- * called any more. NULL: none. Any thread; n NULL is fine. */
+/* Is called with what has changed, on the notifier's thread. When notifier_listen returns, the listener before it is
+ * not called any more. NULL: none. Any thread; n NULL is fine. */
 typedef void notifier_listener(void *context, int32_t tenant, const struct incident *i, enum incident_change change);
 void notifier_listen(struct notifier *n, notifier_listener *listener, void *context);
 /* All alerts as they stand, on the node that acts for all; count 0: it does not any more. Any thread; NULL is fine. */

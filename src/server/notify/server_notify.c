@@ -16,6 +16,15 @@ void server_want_hits(struct server *a)
             a->ways[way]->wants = &a->wants.base;
 }
 
+/* The notifier's thread. */
+static bool server_is_well(void *context)
+{
+    struct server *a = context;
+    int64_t failures = metric_count(a->metrics, METRIC_CLAIM_FAILURES), before = a->claim_failures;
+    a->claim_failures = failures;
+    return failures == before && server_acts_for_all(a);
+}
+
 enum err server_start_notifier(struct server *a, struct error *e)
 {
     const struct mail_settings *mail = a->setup.mail;
@@ -27,7 +36,10 @@ enum err server_start_notifier(struct server *a, struct error *e)
                                     .catalog = a->catalog,
                                     .secrets = a->secrets.n ? &a->secrets : NULL,
                                     .may_fold = store_is_shared(a->store) ? server_notifications_are_known : NULL,
+                                    .heartbeat_url = mail ? mail->heartbeat_url : S(""),
+                                    .is_well = server_is_well,
                                     .context = a,
+                                    .site = a->setup.public_url,
                                     .sender = { .guard = server_guard(a), .ca_file = a->setup.ca_file } };
     if (mail && mail->url) {
         setup.sender.smtp_url = mail->url;

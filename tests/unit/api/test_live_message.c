@@ -126,8 +126,8 @@ static void words_that_are_not_known_are_skipped(void **state)
     struct str sender, rest;
     struct live_word w;
     int32_t tenant;
-    assert_true(
-        live_line_read(S("1 0123456789abcdef 1 x:1 t: t:a:b m: m:0 m:-1 c:1 c j:1 i:1  m:3 z"), &sender, &tenant, &rest));
+    assert_true(live_line_read(S("1 0123456789abcdef 1 x:1 t: t:a:b m: m:0 m:-1 c:1 c j:1 i:1  m:3 z"), &sender,
+                               &tenant, &rest));
     assert_true(live_line_next(&rest, &w) && w.kind == LIVE_WORD_MORE && w.more == 3);
     assert_false(live_line_next(&rest, &w));
 }

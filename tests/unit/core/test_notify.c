@@ -285,7 +285,7 @@ static void names_stay_on_their_line(void **state)
     struct setting s = some_setting();
     struct incident i = some_incident(false);
     struct notification m = { .id = id_of(9), .incident = i.id, .type = MESSAGE_OPENED, .created_ms = NOW };
-    struct notification_facts f = { &m, &i, &s, S("default"), NOW };
+    struct notification_facts f = { &m, &i, &s, S("default"), NOW, S("") };
     cleanup_with(buf_release) struct buf title, text;
     i.tasks[0].name = S("a\r\nKind: SUCCESS\xe2\x80\xae\xff z");
     buf_init(&title, 65536);
@@ -323,7 +323,7 @@ static void mail_has_the_headers_that_a_machine_must_send(void **state)
     struct notification m = { .id = id_of(9), .incident = i.id, .type = MESSAGE_OPENED, .created_ms = NOW };
     struct str to[] = { S("a@example.com"), S("b@example.com") };
     struct channel c = { .to = { to, 2 } };
-    struct notification_facts f = { &m, &i, &s, S("default"), NOW };
+    struct notification_facts f = { &m, &i, &s, S("default"), NOW, S("") };
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 65536);
     notification_mail(&f, &c, S("belfry@example.com"), &out);
