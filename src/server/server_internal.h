@@ -183,7 +183,7 @@ bool server_acts_for_all(void *context); /* the only node, or the leader; any th
 
 void server_want_hits(struct server *a); /* once the catalog cache is filled, before the writer is open */
 enum err server_start_notifier(struct server *a, struct error *e) must_use; /* once the writer is open */
-void server_watch_incidents(struct server *a, bool on); /* for live events, while there is an API */
+void server_watch_incidents(struct server *a, bool on);                     /* for live events, while there is an API */
 bool server_notifications_are_known(void *context);                         /* any thread */
 void server_on_message_made(void *context);                                 /* any thread */
 struct guard_setup server_guard(struct server *a); /* which addresses users' targets may be at (server.c) */

@@ -81,10 +81,12 @@ static const struct json_field incident_fields[] = {
     { .name = "fails", .kind = JSON_KIND_I64, AT(i.fails) },
     { .name = "told", .kind = JSON_KIND_I64, AT(i.told) },
     { .name = "told_ms", .kind = JSON_KIND_I64, AT(i.told_ms) },
+    { .name = "told_count", .kind = JSON_KIND_I64, AT(i.told_count) },
     { .name = "first_told_ms", .kind = JSON_KIND_I64, AT(i.first_told_ms) },
     { .name = "steps_told", .kind = JSON_KIND_I64, AT(i.steps_told) },
     { .name = "closed_ms", .kind = JSON_KIND_I64, AT(i.closed_ms) },
     { .name = "recovered", .kind = JSON_KIND_BOOL, AT(i.recovered) },
+    { .name = "changed", .kind = JSON_KIND_BOOL, AT(i.changed) },
     { .name = "acked_ms", .kind = JSON_KIND_I64, AT(i.acked_ms) },
     { .name = "acked_by", .kind = JSON_KIND_STR, AT(i.acked_by) },
     { .name = "muted_until_ms", .kind = JSON_KIND_I64, AT(i.muted_until_ms) },
@@ -180,10 +182,12 @@ void incident_write(struct jw *w, const struct incident *i)
     jw_kv_i64(w, "fails", i->fails);
     jw_kv_i64(w, "told", i->told);
     jw_kv_i64(w, "told_ms", i->told_ms);
+    jw_kv_i64(w, "told_count", i->told_count);
     jw_kv_i64(w, "first_told_ms", i->first_told_ms);
     jw_kv_i64(w, "steps_told", i->steps_told);
     jw_kv_i64(w, "closed_ms", i->closed_ms);
     jw_kv_bool(w, "recovered", i->recovered);
+    jw_kv_bool(w, "changed", i->changed);
     jw_kv_i64(w, "acked_ms", i->acked_ms);
     jw_kv_str(w, "acked_by", i->acked_by);
     jw_kv_i64(w, "muted_until_ms", i->muted_until_ms);
@@ -234,8 +238,12 @@ bool incident_add_task(struct incident *i, const struct incident_task *t, struct
 {
     if (!i->tasks && !(i->tasks = arena_array(a, struct incident_task, INCIDENT_TASKS_MAX)))
         return false;
-    if (i->task_count < INCIDENT_TASKS_MAX)
-        i->tasks[i->task_count++] = *t;
+    size_t at = 0; /* of a task that is there already, the latest is shown */
+    while (at < i->task_count && !uuid_eq(i->tasks[at].id, t->id))
+        at++;
+    if (at < INCIDENT_TASKS_MAX)
+        i->tasks[at] = *t;
+    i->task_count = max_of(i->task_count, min_of(at + 1, (size_t)INCIDENT_TASKS_MAX));
     return uuid_is_nil(parent) || incident_add_recurring(i, parent, a);
 }
 
@@ -264,6 +272,14 @@ static int64_t incident_recovery_ms(const struct incident *i, int64_t now_ms)
     return now_ms + max_of(min_of(tenth_ms, (int64_t)RECOVERY_LATEST_MS), (int64_t)RECOVERY_EVERY_MS);
 }
 
+/* Whether something has happened that no message tells of. */
+static bool incident_has_news(const struct incident *i, const struct setting *s)
+{
+    if (!i->told)
+        return incident_is_grave(i, s);
+    return incident_is_every(i, s) && !i->acked_ms && i->count > i->told_count;
+}
+
 /* The message that is due next, and when. INT64_MAX: none. */
 static int64_t incident_next_message(const struct incident *i, const struct setting *s, struct incident_plan *ret)
 {
@@ -273,7 +289,7 @@ static int64_t incident_next_message(const struct incident *i, const struct sett
     if (!told && incident_is_grave(i, s))
         at_ms = i->first_ms + s->group_wait_ms;
     if (told && !i->acked_ms)
-        at_ms = i->told_ms + s->repeat_every_ms;
+        at_ms = i->told_ms + (incident_has_news(i, s) ? s->group_window_ms : s->repeat_every_ms);
     if (told && !i->acked_ms && (size_t)i->steps_told < s->step_count) {
         int64_t step_ms = i->first_told_ms + s->steps[i->steps_told].after_ms;
         if (step_ms <= at_ms) {
@@ -299,8 +315,7 @@ struct incident_plan incident_plan(const struct incident *i, const struct settin
     }
     if (message_ms <= now_ms)
         return (struct incident_plan){ .tell = p.tell, .step = p.step, .next_ms = now_ms };
-    bool waits = !i->told && incident_is_grave(i, s); /* muted, or within group_wait: it is told first */
-    if (!awaits && quiet_ms <= now_ms && !waits)
+    if (!awaits && quiet_ms <= now_ms && !incident_has_news(i, s)) /* what is muted, or too young, is told first */
         return (struct incident_plan){ .close = true };
     int64_t end_ms = awaits ? incident_recovery_ms(i, now_ms) : max_of(quiet_ms, now_ms + 1000);
     return (struct incident_plan){ .next_ms = min_of(message_ms, end_ms) };
@@ -311,13 +326,14 @@ void incident_carry_out(struct incident *i, const struct incident_plan *p, int64
     if (p->tell == MESSAGE_OPENED || p->tell == MESSAGE_REPEATED) {
         i->told++;
         i->told_ms = now_ms;
+        i->told_count = i->count;
         i->first_told_ms = i->first_told_ms ? i->first_told_ms : now_ms;
     }
     if (p->tell == MESSAGE_ESCALATED)
         i->steps_told = p->step;
     if (p->close) {
         i->closed_ms = now_ms;
-        i->recovered = i->recurring_count > 0 || i->kind == INCIDENT_ALERT;
+        i->recovered = (i->recurring_count > 0 || i->kind == INCIDENT_ALERT) && !i->changed;
     }
 }
 

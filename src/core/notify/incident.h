@@ -7,8 +7,9 @@
  *  1. An incident opens with its first hit. It is told `group_wait` later, then counts silently.
  *  2. While it is open and nobody has acknowledged it, it is told again every `repeat_every`, and to each step of the
  *     setting, `after` the first message.
- *  3. It ends when its recurring tasks have recovered. Without recurring tasks, or with mode EVERY, it ends
- *     `group_window` after its last hit. Hits of SUCCESS and RETRY count as EVERY.
+ *  3. It ends when its recurring tasks have recovered: succeeded, or been changed, cancelled or deleted. Without
+ *     recurring tasks, or with mode EVERY, it ends `group_window` after its last hit. Hits of SUCCESS and RETRY count as
+ *     EVERY: of what comes after a message there is another one, `group_window` after the last.
  *  4. Only an end by recovery is told, if the setting wants it, and only if the incident was told before.
  *  5. A muted incident or setting is told when the mute ends, if it is still open then.
  *  6. With `after`, it is told when so many occurrences of a recurring task have failed in a row, or, without recurring
@@ -64,10 +65,12 @@ struct incident {
     int64_t count, first_ms, last_ms;
     int64_t fails;         /* the longest series of failures of one recurring task; with `after` */
     int64_t told, told_ms; /* messages to the setting's own channel; when the last one was made */
+    int64_t told_count;    /* `count`, as of the last message */
     int64_t first_told_ms; /* when the first one was made */
     int64_t steps_told;    /* steps of the setting that were told */
     int64_t closed_ms;     /* 0: open */
     bool recovered;        /* it was closed by that */
+    bool changed;          /* a recurring task did not succeed since, but was changed, cancelled or deleted */
     int64_t acked_ms;      /* 0: not acknowledged */
     struct str acked_by;
     int64_t muted_until_ms;

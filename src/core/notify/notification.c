@@ -138,15 +138,18 @@ static void notification_subject(const struct incident *i, struct buf *out)
         notification_add_text(out, i->cause);
         return;
     }
-    if (name.n) {
+    if (!name.n) {
+        buf_text(out, i->count == 1 ? "a task" : "tasks");
+    } else {
         buf_char(out, '\'');
         notification_add_text(out, str_utf8_cut(name, 100));
         buf_char(out, '\'');
-    } else {
-        buf_text(out, i->count == 1 ? "a task" : "tasks");
     }
-    if (i->count > 1)
-        buf_printf(out, " (%lld times)", (long long)i->count);
+    bool all_shown = (size_t)i->count == i->task_count; /* each once */
+    if (name.n && i->task_count > 1 && all_shown)
+        buf_printf(out, " and %lld other%s", (long long)i->count - 1, i->count == 2 ? "" : "s");
+    else if (i->count > 1)
+        buf_printf(out, "%s (%lld times)", name.n && i->task_count > 1 ? " and others" : "", (long long)i->count);
 }
 
 void notification_title(const struct notification_facts *f, struct buf *out)
@@ -163,9 +166,15 @@ void notification_title(const struct notification_facts *f, struct buf *out)
     buf_text(out, "Belfry: ");
     notification_subject(i, out);
     if (f->message->type == MESSAGE_CLOSED)
-        buf_text(out, i->kind == INCIDENT_ALERT ? " has ended" : " recovered");
+        buf_text(out, i->kind == INCIDENT_ALERT ? " has ended"
+                      : i->recovered            ? " recovered"
+                                                : " no longer counts: it was changed, or has ended");
     else
-        buf_printf(out, " %s%s", f->message->type == MESSAGE_OPENED ? "" : "still: ", notification_verb(i));
+        buf_printf(out, " %s", notification_verb(i));
+    if (f->message->type == MESSAGE_REPEATED)
+        buf_text(out, ", again");
+    if (f->message->type == MESSAGE_ESCALATED)
+        buf_text(out, ", and nobody has acknowledged it");
 }
 
 static void notification_add_time(struct buf *out, const char *what, int64_t ms)
@@ -177,12 +186,18 @@ static void notification_add_time(struct buf *out, const char *what, int64_t ms)
 
 static void notification_add_task(struct buf *out, const struct incident_task *t)
 {
-    char id[UUID_TEXT + 1];
+    char id[UUID_TEXT + 1], at[RFC3339_TEXT + 1];
     uuid_format(t->id, id);
     buf_printf(out, "- %s", id);
     if (t->name.n) {
         buf_char(out, ' ');
         notification_add_text(out, t->name);
+    }
+    if (t->queue.n)
+        buf_printf(out, ", queue " STR_FMT, STR_ARG(t->queue));
+    if (t->scheduled_ms) {
+        rfc3339_format(t->scheduled_ms, at);
+        buf_printf(out, ", of %s", at);
     }
     if (t->error.n) {
         buf_text(out, ": ");
@@ -210,6 +225,8 @@ void notification_text(const struct notification_facts *f, struct buf *out)
     buf_printf(out, "Count: %lld\n", (long long)i->count);
     notification_add_time(out, "First", i->first_ms);
     notification_add_time(out, "Last", i->last_ms);
+    if (i->closed_ms)
+        notification_add_time(out, "Closed", i->closed_ms);
     for (size_t k = 0; k < i->task_count; k++)
         notification_add_task(out, &i->tasks[k]);
     if (f->site.n) {
@@ -241,6 +258,10 @@ static void notification_write_incident(struct jw *w, const struct incident *i)
     jw_kv_i64(w, "count", i->count);
     jw_kv_time(w, "first_at", i->first_ms);
     jw_kv_time(w, "last_at", i->last_ms);
+    if (i->closed_ms) {
+        jw_kv_time(w, "closed_at", i->closed_ms);
+        jw_kv_bool(w, "recovered", i->recovered);
+    }
     jw_key(w, "tasks");
     jw_array(w);
     for (size_t k = 0; k < i->task_count; k++)
@@ -271,16 +292,20 @@ void notification_webhook(const struct notification_facts *f, struct buf *out)
     jw_object_end(&w);
 }
 
-/* Slack reads these three characters as markup. */
+/* Slack reads these three characters as markup. Ends before a character that has no room. */
 static void notification_slack_escape(struct str text, struct buf *out)
 {
-    for (size_t i = 0; i < text.n; i++)
+    for (size_t i = 0; i < text.n; i++) {
+        bool is_first = ((unsigned char)text.p[i] & 0xC0) != 0x80;
+        if (is_first && out->n + sizeof "&amp;" > SLACK_TEXT_MAX)
+            return;
         switch (text.p[i]) {
         case '&': buf_text(out, "&amp;"); break;
         case '<': buf_text(out, "&lt;"); break;
         case '>': buf_text(out, "&gt;"); break;
         default: buf_char(out, text.p[i]);
         }
+    }
 }
 
 static void notification_slack_block(struct jw *w, const char *type, struct str text)
@@ -290,7 +315,7 @@ static void notification_slack_block(struct jw *w, const char *type, struct str 
     jw_key(w, "text");
     jw_object(w);
     jw_kv_cstr(w, "type", type);
-    jw_kv_str(w, "text", str_utf8_cut(text, SLACK_TEXT_MAX));
+    jw_kv_str(w, "text", text);
     jw_object_end(w);
     jw_object_end(w);
 }
@@ -309,7 +334,7 @@ void notification_slack(const struct notification_facts *f, struct buf *out)
     notification_slack_escape(buf_str(&text), &safe);
     jw_init(&w, out);
     jw_object(&w);
-    jw_kv_str(&w, "text", str_utf8_cut(buf_str(&safe_title), SLACK_TEXT_MAX));
+    jw_kv_str(&w, "text", buf_str(&safe_title));
     jw_key(&w, "blocks");
     jw_array(&w);
     notification_slack_block(&w, "mrkdwn", buf_str(&safe_title));

@@ -1,12 +1,14 @@
 /* Takes messages that are due, sends them, and records what became of them. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "port/webhook_signature.h"
 #include "server/notify/internal.h"
 
-enum { SIGNATURES_MAX = 256, HEADER_MAX = 1024, BODY_MAX = 1 << 20, MESSAGES_LOOKED_AT = 200 };
+enum { SIGNATURES_MAX = 256, HEADER_MAX = 1024, BODY_MAX = 1 << 20, MESSAGES_LOOKED_AT = 200, TENANTS_LOOKED_AT = 200 };
+enum { TENANT_FIRST = 1 }; /* `default`, which the catalog may lack */
 
 /* ---- the request ---- */
 
@@ -310,6 +312,112 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
     return deliver_claim(t, r, &m, e) ? e->code : deliver_send(t, r, &m, &f, place, e);
 }
 
+/* ---- tenants in turn ---- */
+
+/* The messages of one tenant that are due. */
+struct deliver_queue {
+    int32_t tenant;
+    struct record **v;
+    size_t n, at; /* at: the next one */
+};
+
+struct deliver_queues {
+    struct deliver_queue *v;
+    size_t n;
+};
+
+static struct deliver_queue *deliver_queue_of(struct deliver_queues *all, int32_t tenant)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (all->v[i].tenant == tenant)
+            return &all->v[i];
+    return NULL;
+}
+
+/* all->v has room for each of them. */
+static enum err deliver_sort_page(struct turn *t, const struct record_page *page, struct deliver_queues *all,
+                                  struct error *e)
+{
+    for (size_t i = 0; i < page->n; i++) {
+        struct deliver_queue *q = deliver_queue_of(all, page->v[i].tenant);
+        if (!q) {
+            q = &all->v[all->n++];
+            *q = (struct deliver_queue){ page->v[i].tenant, arena_array(&t->arena, struct record *, page->n), 0, 0 };
+        }
+        if (!q->v)
+            return error_no_room(e);
+        q->v[q->n++] = &page->v[i];
+    }
+    return ERR_OK;
+}
+
+/* There are more messages than one page holds, perhaps all of one tenant: the others are asked for by name. */
+static enum err deliver_add_hidden(struct turn *t, struct record_filter f, struct deliver_queues *all, struct error *e)
+{
+    struct catalog_filter tenants = { .kind = CATALOG_TENANT, .limit = TENANTS_LOOKED_AT };
+    struct catalog_page page = { 0 };
+    struct tenant_rules rules;
+    if (reader_catalog_list(t->notifier->reader, &tenants, &t->arena, &page, e))
+        return e->code;
+    for (size_t i = 0; i <= page.entries.n; i++) {
+        struct record_page found = { 0 };
+        bool is_default = i == page.entries.n;
+        if (!is_default && tenant_rules_read(page.entries.v[i].doc, &t->arena, &rules, e))
+            return e->code;
+        f.tenant = is_default ? TENANT_FIRST : rules.number;
+        f.limit = SENDER_SLOTS;
+        if (deliver_queue_of(all, f.tenant))
+            continue;
+        if (reader_records(t->notifier->reader, &f, &t->arena, &found, e) || deliver_sort_page(t, &found, all, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+static int deliver_compare_queues(const void *a, const void *b)
+{
+    const struct deliver_queue *x = a, *y = b;
+    return x->tenant < y->tenant ? -1 : x->tenant > y->tenant;
+}
+
+/* Where several tenants share a node, none has more than half of the slots. */
+static bool deliver_has_slot(const struct notifier *n, int32_t tenant)
+{
+    size_t used = 0, most = catalog_cache_tenant_count(n->setup.catalog) > 1 ? SENDER_SLOTS / 2 : SENDER_SLOTS;
+    for (size_t i = 0; i < SENDER_SLOTS; i++)
+        used += n->deliveries[i].is_used && n->deliveries[i].record.tenant == tenant;
+    return used < most && sender_room(n->sender);
+}
+
+/* One message of each tenant, then the next ones. The tenant behind the one that was served last is the first. */
+static enum err deliver_take_in_turn(struct turn *t, struct deliver_queues *all, struct error *e)
+{
+    struct notifier *n = t->notifier;
+    size_t first = 0, left = all->n;
+    qsort(all->v, all->n, sizeof *all->v, deliver_compare_queues);
+    while (first < all->n && all->v[first].tenant <= n->last_tenant)
+        first++;
+    for (size_t i = first; left && sender_room(n->sender); i++) {
+        struct deliver_queue *q = &all->v[i % all->n];
+        bool ends = q->at < q->n && (q->at + 1 == q->n || !deliver_has_slot(n, q->tenant));
+        if (q->at < q->n && deliver_has_slot(n, q->tenant)) {
+            const struct record *r = q->v[q->at];
+            enum err rc = deliver_take(t, q->v[q->at++], e);
+            turn_reset(t);
+            n->last_tenant = q->tenant;
+            if (rc == ERR_CORRUPT)
+                log_error("message_unreadable", kv_uuid("message", r->id), kv_err(e));
+            else if (rc && rc != ERR_CONFLICT)
+                return rc;
+        }
+        if (ends) {
+            q->at = q->n;
+            left--;
+        }
+    }
+    return ERR_OK;
+}
+
 /* If no other node writes to the store, messages that are being sent were those of the process before this one: they
  * are due. */
 enum err notifier_take_messages(struct turn *t, struct error *e)
@@ -323,14 +431,13 @@ enum err notifier_take_messages(struct turn *t, struct error *e)
     if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
         return e->code;
     n->oldest_message_ms = page.n ? page.v[0].next_ms : 0;
-    for (size_t i = 0; i < page.n && sender_room(n->sender); i++) {
-        enum err rc = deliver_take(t, &page.v[i], e);
-        turn_reset(t);
-        if (rc == ERR_CORRUPT)
-            log_error("message_unreadable", kv_uuid("message", page.v[i].id), kv_err(e));
-        else if (rc && rc != ERR_CONFLICT)
-            return rc;
-    }
+    struct deliver_queues all = { 0 };
+    all.v = arena_array(&t->arena, struct deliver_queue, MESSAGES_LOOKED_AT + TENANTS_LOOKED_AT + 1);
+    if (!all.v)
+        return error_no_room(e);
+    if (deliver_sort_page(t, &page, &all, e) || (page.more && deliver_add_hidden(t, f, &all, e)) ||
+        deliver_take_in_turn(t, &all, e))
+        return e->code;
     n->took = true;
     return ERR_OK;
 }

@@ -6,7 +6,7 @@
 #include "core/target/target_url.h"
 #include "server/notify/internal.h"
 
-enum { INCIDENTS_LOOKED_AT = 50, EXECUTIONS_READ = 1, HOUR_MS = 3600000 };
+enum { REPLAN_APART_MS = 1000, INCIDENTS_LOOKED_AT = 50, EXECUTIONS_READ = 1, HOUR_MS = 3600000 };
 
 /* ---- messages of an incident ---- */
 
@@ -386,11 +386,13 @@ enum err notifier_fold(struct turn *t, bool *ret_more, struct error *e)
     return turn_write(t, ids, n, e);
 }
 
-/* ---- incidents that are due ---- */
+/* ---- recovery ---- */
 
-/* A recurring task has recovered if its last attempt succeeded after the incident's last hit, or if it does not run any
- * more. */
-static enum err fold_task_recovered(struct turn *t, const struct turn_incident *x, struct uuid id, bool *ret,
+/* A recurring task has recovered if its last attempt succeeded after the incident's last hit. It does not count any more
+ * if it was changed since, or has ended; a pause is no change. */
+enum recovery { RECOVERY_NOT_YET, RECOVERY_SUCCEEDED, RECOVERY_CHANGED };
+
+static enum err fold_task_recovered(struct turn *t, const struct turn_incident *x, struct uuid id, enum recovery *ret,
                                     struct error *e)
 {
     struct arena_mark mark = arena_mark(&t->arena);
@@ -399,13 +401,13 @@ static enum err fold_task_recovered(struct turn *t, const struct turn_incident *
     struct task task = { 0 };
     enum err rc = reader_get(t->notifier->reader, x->tenant, id, &t->arena, &task, e);
     bool gone = rc == ERR_NOT_FOUND || (!rc && (task.deleted || task_is_final(task.state)));
-    bool edited = !rc && task.version > 1 && task.updated_ms > x->incident.last_ms;
+    bool edited = !rc && task.version > 1 && task.updated_ms > x->incident.last_ms && task.state != TASK_PAUSED;
     rc = rc == ERR_NOT_FOUND ? ERR_OK : rc;
-    if (!rc && !gone && !edited)
+    if (!rc)
         rc = reader_executions(t->notifier->reader, &f, &t->arena, &page, e);
     const struct execution *last = !rc && page.executions.n ? &page.executions.v[0] : NULL;
-    *ret = gone || edited ||
-           (last && last->status == EXECUTION_COMPLETED && last->completed_us / 1000 >= x->incident.last_ms);
+    bool succeeded = last && last->status == EXECUTION_COMPLETED && last->completed_us / 1000 >= x->incident.last_ms;
+    *ret = succeeded ? RECOVERY_SUCCEEDED : gone || edited ? RECOVERY_CHANGED : RECOVERY_NOT_YET;
     arena_rewind(&t->arena, mark);
     return rc;
 }
@@ -415,11 +417,12 @@ static enum err fold_recovered(struct turn *t, struct turn_incident *x, bool *re
 {
     struct incident *i = &x->incident;
     size_t n = 0;
-    bool recovered = true;
-    while (n < i->recurring_count && recovered) {
-        if (fold_task_recovered(t, x, i->recurring[n], &recovered, e))
+    enum recovery of = RECOVERY_SUCCEEDED;
+    while (n < i->recurring_count && of) {
+        if (fold_task_recovered(t, x, i->recurring[n], &of, e))
             return e->code;
-        n += recovered;
+        i->changed = i->changed || of == RECOVERY_CHANGED;
+        n += of != RECOVERY_NOT_YET;
     }
     *ret = n == i->recurring_count && n > 0;
     if (*ret)
@@ -486,6 +489,52 @@ static enum err fold_look_at(struct turn *t, const struct record *r, struct erro
         return ERR_OK;
     return fold_carry_out(t, &x, recovered, e) ? e->code : turn_write(t, NULL, 0, e);
 }
+
+/* ---- settings that were changed ---- */
+
+/* By its setting as it is now, the incident has something to do earlier than it was planned. */
+static enum err fold_replan(struct turn *t, const struct record *r, struct error *e)
+{
+    const struct setting *s;
+    struct incident i;
+    if (incident_read(r->doc, &t->arena, &i, e) || notifier_setting(t, r->tenant, r->setting, &s, e))
+        return e->code;
+    struct incident_plan p = { 0 };
+    if (s && s->enabled)
+        p = incident_plan(&i, s, false, t->now_ms);
+    bool same = p.next_ms && !p.tell && !p.close && p.next_ms >= r->next_ms - REPLAN_APART_MS;
+    return same ? ERR_OK : fold_look_at(t, r, e);
+}
+
+enum err notifier_replan(struct turn *t, struct error *e)
+{
+    struct notifier *n = t->notifier;
+    uint64_t generation = catalog_cache_generation(n->setup.catalog);
+    if (n->planned_for != generation) {
+        n->planned_for = generation;
+        n->is_replanning = true;
+        n->replanned = (struct uuid){ { 0 } };
+    }
+    struct record_filter f = {
+        .kind = RECORD_INCIDENT, .open = true, .before = n->replanned, .limit = INCIDENTS_LOOKED_AT
+    };
+    struct record_page page = { 0 };
+    if (!n->is_replanning)
+        return ERR_OK;
+    if (reader_records(n->reader, &f, &t->arena, &page, e))
+        return e->code;
+    for (size_t k = 0; k < page.n; k++) {
+        enum err rc = fold_replan(t, &page.v[k], e);
+        turn_reset(t);
+        if (rc && rc != ERR_CONFLICT && rc != ERR_CORRUPT) /* the first is changed by another node, the other is told */
+            return rc;
+        n->replanned = page.v[k].id;
+    }
+    n->is_replanning = page.more && page.n;
+    return ERR_OK;
+}
+
+/* ---- incidents that are due ---- */
 
 enum err notifier_look_at_incidents(struct turn *t, bool *ret_more, struct error *e)
 {

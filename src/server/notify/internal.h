@@ -40,7 +40,11 @@ struct notifier {
     struct sent_message deliveries[SENDER_SLOTS];
     struct channel_places places;
     struct looked_at looked_at[LOOKED_AT_MAX];
-    int64_t beat_ms; /* when the heartbeat was due last */
+    uint64_t planned_for; /* the generation of the catalog for which open incidents are planned */
+    bool is_replanning;   /* they are gone through, page by page */
+    struct uuid replanned;
+    int32_t last_tenant; /* whose messages were taken last */
+    int64_t beat_ms;     /* when the heartbeat was due last */
     bool beat_is_under_way, beat_failed;
     int64_t purged_ms;
     bool took;                                /* messages, at least once */
@@ -126,6 +130,8 @@ enum err turn_write(struct turn *t, const struct uuid *hits, size_t hit_count, s
 enum err notifier_fold(struct turn *t, bool *ret_more, struct error *e) must_use;
 /* Does what is due of an incident, and adds it to the changes. */
 enum err fold_carry_out(struct turn *t, struct turn_incident *x, bool recovered, struct error *e) must_use;
+/* If settings were changed, plans open incidents anew, a page a turn. */
+enum err notifier_replan(struct turn *t, struct error *e) must_use;
 /* Carries out what is due of incidents that are open. */
 enum err notifier_look_at_incidents(struct turn *t, bool *ret_more, struct error *e) must_use;
 

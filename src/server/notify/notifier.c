@@ -58,6 +58,8 @@ static enum err notifier_turn(struct notifier *n, bool *ret_more, struct error *
     turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_fold_alerts(t, e);
     turn_reset(t);
+    rc = rc && rc != ERR_CONFLICT ? rc : notifier_replan(t, e);
+    turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_look_at_incidents(t, &more_incidents, e);
     turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_take_messages(t, e);
