@@ -7,7 +7,6 @@ import pytest
 from server import Reply
 
 
-
 @pytest.fixture
 def ask(belfry, server, tmp_path):
     def run(*args, key=None, **more):

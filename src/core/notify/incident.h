@@ -8,8 +8,8 @@
  *  2. While it is open and nobody has acknowledged it, it is told again every `repeat_every`, and to each step of the
  *     setting, `after` the first message.
  *  3. It ends when its recurring tasks have recovered: succeeded, or been changed, cancelled or deleted. Without
- *     recurring tasks, or with mode EVERY, it ends `group_window` after its last hit. Hits of SUCCESS and RETRY count as
- *     EVERY: of what comes after a message there is another one, `group_window` after the last.
+ *     recurring tasks, or with mode EVERY, it ends `group_window` after its last hit. Hits of SUCCESS and RETRY count
+ *     as EVERY: of what comes after a message there is another one, `group_window` after the last.
  *  4. Only an end by recovery is told, if the setting wants it, and only if the incident was told before.
  *  5. A muted incident or setting is told when the mute ends, if it is still open then.
  *  6. With `after`, it is told when so many occurrences of a recurring task have failed in a row, or, without recurring

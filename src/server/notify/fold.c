@@ -388,8 +388,8 @@ enum err notifier_fold(struct turn *t, bool *ret_more, struct error *e)
 
 /* ---- recovery ---- */
 
-/* A recurring task has recovered if its last attempt succeeded after the incident's last hit. It does not count any more
- * if it was changed since, or has ended; a pause is no change. */
+/* A recurring task has recovered if its last attempt succeeded after the incident's last hit. It does not count any
+ * more if it was changed since, or has ended; a pause is no change. */
 enum recovery { RECOVERY_NOT_YET, RECOVERY_SUCCEEDED, RECOVERY_CHANGED };
 
 static enum err fold_task_recovered(struct turn *t, const struct turn_incident *x, struct uuid id, enum recovery *ret,
