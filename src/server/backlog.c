@@ -62,12 +62,10 @@ static bool backlog_is_open(struct backlog *b, const struct backlog_row *row, st
 
 static void backlog_copy_text(struct str s, char out[NAME_TEXT])
 {
-    size_t n = 0;
-    for (size_t i = 0; i < s.n && n + 1 < NAME_TEXT; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        out[n++] = c < ' ' || c == '"' || c == '\\' || c == 127 ? '_' : (char)c;
-    }
-    out[n] = '\0';
+    cleanup_with(buf_release) struct buf label;
+    buf_init(&label, NAME_TEXT);
+    metric_print_label(str_sub(s, 0, min_of(s.n, (size_t)NAME_TEXT - 1)), &label);
+    snprintf(out, NAME_TEXT, "%s", buf_cstr(&label));
 }
 
 /* Adds a queue to the longest ones; what has no line of its own is in `other`. Queues whose names differ only in what a
