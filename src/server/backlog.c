@@ -205,9 +205,10 @@ static int64_t backlog_measure(struct backlog *b)
     if (!rc)
         b->counts = counts;
     pthread_mutex_unlock(&b->lock);
+    int64_t cost_ms = (clock_steady_ns(b->setup.clock) - begun_ns) / 1000000; /* without what others do with it */
     if (!rc)
         b->setup.counted(b->setup.context, mine, b->reader);
-    return max_of((clock_steady_ns(b->setup.clock) - begun_ns) / 1000000 * EVERY_COSTS, (int64_t)EVERY_MS);
+    return max_of(cost_ms * EVERY_COSTS, (int64_t)EVERY_MS);
 }
 
 static void *backlog_thread(void *context)
