@@ -27,35 +27,19 @@ static enum err settings_read(struct request *q, const struct catalog_entry *ent
 
 /* ---- reading ---- */
 
+static enum err settings_write_listed(struct request *q, struct jw *w, const struct catalog_entry *entry,
+                                      struct error *e)
+{
+    struct setting s;
+    if (settings_read(q, entry, &s, e))
+        return e->code;
+    settings_write(w, entry->name, &s, entry);
+    return ERR_OK;
+}
+
 enum handled settings_list(struct request *q, struct reader *r)
 {
-    struct error e = { 0 };
-    struct name_page page;
-    struct catalog_page found = { 0 };
-    if (!name_page_read(q, &page))
-        return HANDLED_DONE;
-    struct catalog_filter f = {
-        .kind = CATALOG_NOTIFICATION, .tenant = q->who.tenant, .after = page.after, .limit = (size_t)page.limit
-    };
-    if (reader_catalog_list(r, &f, &q->arena, &found, &e))
-        return request_fail(q, &e);
-    struct jw w = respond_json(&q->response, 200);
-    jw_object(&w);
-    jw_key(&w, "notification_settings");
-    jw_array(&w);
-    for (size_t i = 0; i < found.entries.n; i++) {
-        struct setting s;
-        if (settings_read(q, &found.entries.v[i], &s, &e))
-            return request_fail(q, &e);
-        settings_write(&w, found.entries.v[i].name, &s, &found.entries.v[i]);
-    }
-    jw_array_end(&w);
-    struct pagination p = { .limit = page.limit, .total = -1, .more = found.more };
-    if (p.more)
-        p.next_name = found.entries.v[found.entries.n - 1].name;
-    pagination_write(q, &w, &p);
-    jw_object_end(&w);
-    return HANDLED_DONE;
+    return catalog_list_answer(q, r, CATALOG_NOTIFICATION, "notification_settings", settings_write_listed);
 }
 
 static struct str settings_name(struct request *q, struct uuid id)
