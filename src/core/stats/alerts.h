@@ -28,6 +28,7 @@ struct alert_facts {
     int64_t clock_set_ms;          /* when the clock was set, in the last minutes; 0: it was not */
     int64_t clock_jump_ms;         /* by how much */
     int64_t backend_lost_since_ms; /* the queue, the events or the lease of the fleet cannot be reached; 0: they can */
+    int64_t untold_since_ms;       /* so long something is due to be told, and is not; 0: nothing is */
 };
 
 struct alert {
