@@ -5,7 +5,7 @@ import { withQuery } from './api.js';
 /**
  * @typedef {{
  *   label: string, scope: string, method: string, path: string, body?: any, etag?: number | string | null,
- *   cli: string[] | null, danger?: boolean, done?: string, hint?: string
+ *   cli: string[] | null, danger?: boolean, done?: string, hint?: string, ask?: () => void
  * }} Action
  */
 
@@ -217,6 +217,32 @@ export const resend = n => ({ label: 'Resend', scope: 'notifications:write', met
 /** @param {any} setting @returns {Action} */
 export const testSetting = setting => ({ label: 'Send a test', scope: 'notifications:write', method: 'POST',
     path: `/v1/notification-settings/${setting.id}/test`, cli: ['notify', 'test', setting.name] });
+
+// The command line makes a setting with the usual times, on one channel.
+/** @param {Record<string, any>} s @returns {string[] | null} */
+function settingWords(s) {
+    const c = s.delivery_config, on = ['success', 'failure', 'retry', 'missed', 'dead_letter', 'recovered'].filter(word => s['on_' + word]);
+    const usual = s.mode === 'CHANGES' && s.group_window === '5m' && s.repeat_every === '4h' && s.max_per_hour === 60 && !s.filter.task_type && !c.priority;
+    const where = /** @type {Record<string, string[]>} */ ({ HTTP_WEBHOOK: ['--webhook', c.url ?? 'URL', ...c.secret ? ['--secret', c.secret] : []],
+        SLACK_WEBHOOK: ['--slack', c.url ?? 'URL'], PUSH: ['--push', `${c.url ?? 'URL'}/${c.topic ?? 'TOPIC'}`, ...c.token ? ['--token', c.token] : []],
+        EMAIL: ['--email', (c.to ?? []).join(',')] })[s.delivery_type];
+    return usual && on.length ? ['notify', 'add', s.name || 'NAME', ...where, '--on', on.join(','), ...s.filter.queue ? ['--queue', s.filter.queue] : [],
+        ...s.filter.name ? ['--name', s.filter.name] : [], ...s.after > 1 ? ['--after', String(s.after)] : [],
+        ...s.group_wait === '10s' ? [] : ['--wait', s.group_wait]] : null;
+}
+
+/** @param {Record<string, any>} setting @returns {Action} */
+export const newSetting = setting => ({ label: 'New setting', scope: 'notifications:write', method: 'POST', path: '/v1/notification-settings',
+    body: setting, cli: settingWords(setting) });
+
+/** @param {any} setting @param {Record<string, any>} body @returns {Action} */
+export const changeSetting = (setting, body) => ({ label: 'Change', scope: 'notifications:write', method: 'PATCH',
+    path: `/v1/notification-settings/${setting.id}`, body, etag: setting.version, cli: null });
+
+/** @param {any} setting @returns {Action} */
+export const removeSetting = setting => ({ label: 'Remove…', scope: 'notifications:write', method: 'DELETE', danger: true,
+    path: `/v1/notification-settings/${setting.id}`, cli: ['notify', 'remove', setting.id], done: `${setting.name} is removed`,
+    hint: 'it tells nothing any more' });
 
 // ---- keys and tenants
 

@@ -45,7 +45,7 @@ export const page = {
 };
 
 /** @param {any} data @param {Context} ctx */
-const tenants = (data, ctx) => table({ ...ctx, ui: {} }, { rows: data.tenants, key: t => t.name, label: 'Tenants', columns: [
+const tenants = (data, ctx) => table(ctx, { rows: data.tenants, key: t => t.name, label: 'Tenants', columns: [
     { title: 'State', class: 'w-state from-s', cell: t => t.disabled ? badge('PAUSED', { word: 'Disabled' }) : badge('open',
         { word: 'Active' }) }, { title: 'Tenant', class: 'anywhere', cell: t => h('a.quiet',
         { href: relink(ctx.route, { tenant: t.name }) }, h('b', userText(t.name))) },
@@ -59,7 +59,7 @@ const tenants = (data, ctx) => table({ ...ctx, ui: {} }, { rows: data.tenants, k
 const limit = most => most === null ? '' : h('span.label', ` of ${number(most)}`);
 
 /** @param {any} data @param {Context} ctx */
-const keys = (data, ctx) => table({ ...ctx, ui: {} }, { rows: data.keys, key: k => k.id, label: 'Keys', columns: [
+const keys = (data, ctx) => table(ctx, { rows: data.keys, key: k => k.id, label: 'Keys', columns: [
     { title: 'Name', class: 'anywhere', cell: k => [h('b', userText(k.name)), ' ', h('span.mono.label', k.id)] }, { title: 'Tenant',
         class: 'from-s', cell: k => userText(k.tenant) }, { title: 'May', class: 'from-m', cell: k => k.scopes.join(', ') },
     { title: 'Created', class: 'from-m nowrap', cell: k => when(k.created_at, ctx) }, { title: 'Expires', class: 'nowrap',

@@ -1,6 +1,6 @@
 // Calendar: what comes, and where does it pile up? Two weeks by hour, a day by minute, a minute as a list.
 import { h } from '../lib/dom.js';
-import { get, maybe } from '../lib/api.js';
+import { get, isOperator, maybe } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { clock, count, day, DAY, dayStart, fieldsOf, HOUR, MINUTE, number, parse, span, zoneName, zoneOf } from '../lib/time.js';
 import { badge } from '../view/icons.js';
@@ -33,7 +33,7 @@ export const page = {
             fresh ? before.calendars : readCalendars(ctx),
             Number.isNaN(at) ? null : get('/v1/upcoming', { from: new Date(at).toISOString(), to: new Date(at + MINUTE).toISOString(),
                 limit: LISTED, queue }),
-            fresh ? before.status : maybe('/v1/scheduler/status'), fresh ? before.ran : maybe('/v1/executions',
+            fresh ? before.status : isOperator() ? maybe('/v1/scheduler/status') : null, fresh ? before.ran : maybe('/v1/executions',
                 { limit: 200, status: 'COMPLETED' })]);
         return { shape, readAt: fresh ? before.readAt : Date.now(), read, calendars, status, ran, minute: minute?.upcoming ?? null,
             minuteComplete: minute?.complete ?? true };

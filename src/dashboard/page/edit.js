@@ -23,7 +23,7 @@ export const page = {
 
     async load(ctx, before) {
         if (before) return before; // what one types is not loaded away
-        const id = ctx.route.parts[1], [queues, calendars] = await Promise.all([maybe('/v1/queues', { limit: 200 }), maybe('/v1/calendars',
+        const id = ctx.route.parts[1], path = `/v1/tasks/${encodeURIComponent(id)}`, [queues, calendars] = await Promise.all([maybe('/v1/queues', { limit: 200 }), maybe('/v1/calendars',
             { limit: 200 })]);
         const names = { queues: (queues?.queues ?? []).map((/** @type {any} */ q) => q.name),
             calendars: (calendars?.calendars ?? []).map((/** @type {any} */ c) => c.name) };
@@ -33,7 +33,7 @@ export const page = {
             preview(ctx);
             return { task: null, names, upcoming: [] };
         }
-        const [task, upcoming] = await Promise.all([get(`/v1/tasks/${id}`), maybe(`/v1/tasks/${id}/upcoming`, { count: FIRES })]);
+        const [task, upcoming] = await Promise.all([get(path), maybe(path + '/upcoming', { count: FIRES })]);
         ctx.ui.values = valuesOf(task);
         ctx.ui.preview = upcoming?.upcoming ?? [];
         return { task, names, upcoming: upcoming?.upcoming ?? [] };

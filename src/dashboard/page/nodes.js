@@ -66,7 +66,7 @@ function breakers(data, ctx) {
     if (!data.breakers.length) return section('breakers', 'Breakers', {}, h('p.second',
         'No host is held back: calls to all of them get through.'));
     const held = new Map((data.status.node?.breakers ?? []).map((/** @type {any} */ b) => [b.host, b.held]));
-    return section('breakers', 'Breakers', { note: 'after many failures a host gets one trial at a time' }, table({ ...ctx, ui: {} },
+    return section('breakers', 'Breakers', { note: 'after many failures a host gets one trial at a time' }, table(ctx,
         { rows: data.breakers, key: b => b.id, label: 'Breakers', columns: [
         { title: 'State', class: 'w-state from-s', cell: b => badge(b.state) }, { title: 'Host', class: 'anywhere',
             cell: b => [h('b', userText(b.host ?? 'all hosts')), ' ', h('span.label', userText(b.tenant)), h('span.sub.only-s',
@@ -83,7 +83,7 @@ function breakers(data, ctx) {
 }
 
 /** @param {any[]} workers @param {Context} ctx */
-const workerTable = (workers, ctx) => table({ ...ctx, ui: {} }, { rows: workers, key: w => w.id, label: 'Workers', columns: [
+const workerTable = (workers, ctx) => table(ctx, { rows: workers, key: w => w.id, label: 'Workers', columns: [
     { title: 'State', class: 'w-state from-s', cell: w => w.state === 'alive' ? badge('open', { word: 'Alive' }) : w.state === 'silent'
         ? badge('LATE', { word: 'Silent' }) : badge('CANCELLED', { word: 'Left' }) },
     { title: 'Worker', class: 'anywhere', cell: w => h('b', userText(w.name)) }, { title: 'Running', class: 'num',
