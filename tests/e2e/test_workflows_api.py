@@ -158,10 +158,11 @@ def test_an_await_takes_signals(client):
     url = f"/v1/workflows/{made['id']}/signals"
     assert client.post(f"{url}/approvd").status == 404
     first = client.post(f"{url}/approved", {"by": "ann", "payload": 1}).json
-    assert first == {"signal": "approved", "step": "sign", "received": 1, "rejections": 0, "approvals": 2}
+    assert first == {"signal": "approved", "step": "sign", "received": 1, "rejections": 0, "approvals": 2, "repeated": False}
     assert client.post(f"{url}/approved", {"by": "ann", "payload": 1}).status == 200
     assert client.post(f"{url}/approved", {"by": "ann", "payload": 2}).status == 409
-    assert status(client, made["id"])["awaiting"][0]["received"] == 1
+    waits = status(client, made["id"])["awaiting"][0]
+    assert waits["received"] == 1 and [sender["decision"] for sender in waits["senders"]] == ["APPROVE"]
     assert client.post(f"{url}/approved", {"by": "bob"}).json["received"] == 2
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert client.post(f"{url}/approved", {"by": "eve"}).status == 409
@@ -723,7 +724,7 @@ def test_a_signal_that_is_repeated_after_the_end_is_answered_as_before(client):
     first = send({"payload": {"n": 1}})
     assert ended(client, made)["status"] == "COMPLETED"
     again = send({"payload": {"n": 1}})
-    assert (again.status, again.json) == (200, first.json)
+    assert (again.status, again.json) == (200, {**first.json, "repeated": True})
     for other in ({"payload": {"n": 2}}, {"payload": {"n": 1}, "by": "ann"}):
         refused = send(other)
         assert refused.status == 409 and "COMPLETED since" in refused.json["detail"], refused

@@ -39,8 +39,8 @@ const onTask = (task, verb, command, more = {}) => ({ label: verb, scope: 'tasks
 const named = task => task.name || String(task.id).slice(0, 18);
 
 // The actions that make sense for a task in its state.
-/** @param {any} task @returns {Action[]} */
-export function taskActions(task) {
+/** @param {any} task @param {string} [holds] what holds it even if it is due @returns {Action[]} */
+export function taskActions(task, holds = '') {
     const final = ['COMPLETED', 'FAILED', 'CANCELLED', 'SKIPPED', 'EXPIRED'].includes(task.status);
     /** @type {Action[]} */
     const list = [];
@@ -49,7 +49,7 @@ export function taskActions(task) {
     }
     if (!final && task.status !== 'RUNNING') {
         list.push(onTask(task, 'run-now', 'run', { label: 'Run now', hint: task.type === 'RECURRING' ? 'one run more' : 'at once',
-            done: `${named(task)} starts`, ...task.status === 'BLOCKED' ? { body: { force: true }, cli: ['run', '--force', task.id],
+            done: holds ? `${named(task)} is due now, but it waits: ${holds}` : `${named(task)} starts`, ...task.status === 'BLOCKED' ? { body: { force: true }, cli: ['run', '--force', task.id],
                 hint: 'although it is blocked' } : {} }));
     }
     if (task.status === 'PAUSED') list.push(onTask(task, 'resume', 'resume', { label: 'Resume', done: `${named(task)} goes on` }));

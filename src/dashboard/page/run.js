@@ -208,7 +208,7 @@ function panel(data, ctx, s) {
         bad = items.filter((/** @type {any} */ i) => i.status === 'FAILED');
     const actions = stepActions(run, s);
     return h('aside.panel.stack', { 'aria-labelledby': 'step' }, h('section', h('div.head',
-        h('h2', { id: 'step' }, userText(s.step), item ? ` / ${item}` : ''), stepBadge(s), h('span.grow'),
+        h('h2', { id: 'step', tabindex: -1 }, userText(s.step), item ? ` / ${item}` : ''), stepBadge(s), h('span.grow'),
         h('a', { href: relink(ctx.route, { step: null, item: null }) }, 'Close')),
         h('p.second', what(step?.definition ?? {}, s), s.waits_for ? [' ', userText(s.waits_for.explanation), '.'] : ''), s.last_error
             && s.status === 'FAILED' ? h('p.fail.anywhere', userText(s.last_error)) : null),

@@ -7,7 +7,7 @@ import { taskActions } from '../lib/command.js';
 import { axisOf, instants, strip, timelineHead, timelineRow } from '../view/chart.js';
 import { badge, icon } from '../view/icons.js';
 import { actionList, copyButton, facts, instant, pretty, section, userText, when } from '../view/parts.js';
-import { explainBlock } from '../view/explain.js';
+import { explainBlock, stillHeld } from '../view/explain.js';
 import { durationInWords, scheduleInWords } from '../view/schedule.js';
 import { plainTable } from '../view/table.js';
 
@@ -41,16 +41,16 @@ export const page = {
 
     view(data, ctx) {
         const { task } = data;
-        return [head(task, ctx), failed(task), explainBlock(data.explanation, task, ctx),
+        return [head(data, ctx), failed(task), explainBlock(data.explanation, task, ctx),
             h('div.split', { key: 'split' },
                 h('div.stack', occurrences(data, ctx), attempts(data, ctx), fires(data, ctx), dependencies(data)),
-                h('div.stack', actions(task, ctx), settings(task, ctx), payload(task), audit(data, ctx)))];
+                h('div.stack', actions(data, ctx), settings(task, ctx), payload(task), audit(data, ctx)))];
     },
 };
 
-/** @param {any} task @param {Context} ctx */
-function head(task, ctx) {
-    const list = taskActions(task).filter(a => a.method !== 'GET' && ctx.can(a.scope));
+/** @param {any} data @param {Context} ctx */
+function head(data, ctx) {
+    const { task } = data, list = taskActions(task, stillHeld(data.explanation)).filter(a => a.method !== 'GET' && ctx.can(a.scope));
     const parent = task.parent_id ? h('a', { href: link(['tasks', task.parent_id]) }, 'its schedule') : null;
     const run = task.run ? h('a', { href: link(['workflows', task.run]) }, 'its run') : null;
     return h('header', { key: 'head' }, h('div.head', h('a', { href: link(['tasks']) }, 'Tasks'), h('span.label', '/'),
@@ -210,8 +210,9 @@ function dependencies(data) {
         dependents.length ? plainTable(['These wait for it', 'State', 'Which'], dependents.map(row)) : null);
 }
 
-/** @param {any} task @param {Context} ctx */
-const actions = (task, ctx) => section('actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx, taskActions(task)));
+/** @param {any} data @param {Context} ctx */
+const actions = (data, ctx) => section('actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx, taskActions(data.task,
+    stillHeld(data.explanation))));
 
 /** @param {any} task */
 function target(task) {

@@ -5,6 +5,7 @@ import { go, link, relink } from '../lib/router.js';
 import { absolute, number, parse, zoneOf } from '../lib/time.js';
 import { bulk, curl, cli, listing } from '../lib/command.js';
 
+import { held, readGates } from '../view/held.js';
 import { badge, icon } from '../view/icons.js';
 import { copyButton, empty, taskLink, userText, when } from '../view/parts.js';
 import { scheduleInWords } from '../view/schedule.js';
@@ -38,11 +39,12 @@ export const page = {
         const shape = JSON.stringify([filter, cursor]);
         const same = before?.shape === shape;
         const keepTotal = same && Date.now() - before.totalAt < TOTAL_EVERY_MS;
-        const [list, total] = await Promise.all([get('/v1/tasks', { ...filter, cursor, limit: LIMIT, view: 'brief' }),
-            keepTotal ? before.total : get('/v1/tasks', { ...filter, page: 1, limit: 1, view: 'brief' }).then(l => l.pagination)]);
-        const held = same && !ctx.ui.showFresh && isHeld(ctx);
+        const [list, total, gates] = await Promise.all([get('/v1/tasks', { ...filter, cursor, limit: LIMIT, view: 'brief' }),
+            keepTotal ? before.total : get('/v1/tasks', { ...filter, page: 1, limit: 1, view: 'brief' }).then(l => l.pagination),
+            readGates(ctx, before?.gates)]);
+        const isStill = same && !ctx.ui.showFresh && isHeld(ctx);
         ctx.ui.showFresh = false;
-        return { shape, ...steady(before?.rows ?? null, list.tasks, held), next: list.pagination.next_cursor, total, totalAt: keepTotal
+        return { shape, gates, ...steady(before?.rows ?? null, list.tasks, isStill), next: list.pagination.next_cursor, total, totalAt: keepTotal
             ? before.totalAt : Date.now() };
     },
 
@@ -56,7 +58,7 @@ export const page = {
             chips(ctx, filter),
             data.rows.length || filtered || ctx.route.query.get('cursor') ? h('section', { 'aria-label': 'Tasks' }, freshBar(ctx,
                 data.fresh),
-                data.rows.length ? rows(ctx, data.rows) : h('p.second', 'No task matches these filters.'))
+                data.rows.length ? rows(ctx, data.rows, data.gates) : h('p.second', 'No task matches these filters.'))
                 : empty('There is no task yet.', 'A URL and a time make the first.',
                     'belfry add --in 10s --name hello https://example.com/'),
             ctx.ui.selected?.size ? bulkBar(ctx, data, filter) : null,
@@ -106,27 +108,13 @@ function askFilter(ctx, filter) {
     submit: async values => { go(relink(ctx.route, { ...values, cursor: null })); } });
 }
 
-/** @param {any} task */
-function held(task) {
-    if (task.waiting_for) {
-        const what = { concurrency_key: 'key ', overlap: 'its previous run', dependencies: 'other tasks' };
-        return h('span.hold', /** @type {any} */ (what)[task.waiting_for.kind] ?? task.waiting_for.kind,
-            task.waiting_for.kind === 'concurrency_key' ? userText(task.waiting_for.key) : null);
-    }
-    if (task.status === 'FAILED' || task.status === 'EXPIRED') return userText(task.last_error ?? '');
-    if (task.attempts > 0 && task.last_error && task.status !== 'COMPLETED') return ['attempt ' + (task.attempts + 1) + ', after ',
-        userText(task.last_error)];
-    if (task.status === 'SKIPPED' && task.skipped?.reason) return String(task.skipped.reason).toLowerCase().replaceAll('_', ' ');
-    return h('span.label', '–');
-}
-
 /** @param {any} task @param {Context} ctx */
 const dueCell = (task, ctx) => task.next_execution ? [parse(task.next_execution) < ctx.now ? 'due ' : null, when(task.next_execution, ctx,
     { zone: task.time_zone })]
     : task.completed_at ? h('span.second', when(task.completed_at, ctx, { zone: task.time_zone })) : h('span.label', '–');
 
-/** @param {Context} ctx @param {any[]} tasks */
-function rows(ctx, tasks) {
+/** @param {Context} ctx @param {any[]} tasks @param {import('../view/held.js').Gates} [gates] */
+function rows(ctx, tasks, gates = { at: 0, paused: new Map(), breakers: null }) {
     const calm = (/** @type {any} */ t) => t.status === 'BLOCKED' && t.waiting_for?.kind === 'dependencies';
     return table(ctx, { rows: tasks, key: t => t.id, label: 'Tasks', select: ctx.can('tasks:write'), name: t => t.name || t.id, columns: [
         { title: 'State', class: 'from-s w-state', cell: t => badge(t.status, { calm: calm(t) }) },
@@ -137,7 +125,7 @@ function rows(ctx, tasks) {
         { title: 'Schedule', class: 'from-m', cell: t => [scheduleInWords(t), ' ', t.cron_expression ? h('span.label',
             t.time_zone ?? 'UTC') : null] },
         { title: 'Next, or ended', class: 'from-s nowrap', cell: t => dueCell(t, ctx) },
-        { title: 'What holds it', class: 'from-m cut', cell: t => held(t) }] });
+        { title: 'What holds it', class: 'from-m cut', cell: t => held(t, gates) }] });
 }
 
 /** @param {Context} ctx @param {any} data @param {Record<string, string>} filter */
