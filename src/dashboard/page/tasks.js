@@ -8,12 +8,14 @@ import { bulk, curl, cli, listing } from '../lib/command.js';
 import { held, readGates } from '../view/held.js';
 import { badge, icon } from '../view/icons.js';
 import { copyButton, empty, taskLink, userText, when } from '../view/parts.js';
+import { badTimes, checkTimes, resolved, timeField, timeShown } from '../view/moments.js';
 import { scheduleInWords } from '../view/schedule.js';
 import { freshBar, isHeld, steady, table } from '../view/table.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
 
 const LIMIT = 100, TOTAL_EVERY_MS = 10000;
+const TIMES = ['due_before', 'due_after', 'created_before', 'created_after'];
 const STATUSES = ['SCHEDULED', 'BLOCKED', 'RUNNING', 'PAUSED', 'COMPLETED', 'FAILED', 'CANCELLED', 'SKIPPED', 'EXPIRED'];
 // name of a parameter → how it is called in a chip
 /** @type {Record<string, string>} */
@@ -35,8 +37,9 @@ export const page = {
     says: data => data.fresh ? `${data.fresh} new` : '',
 
     async load(ctx, before) {
-        const filter = filterOf(ctx.route.query), cursor = ctx.route.query.get('cursor');
-        const shape = JSON.stringify([filter, cursor]);
+        const typed = filterOf(ctx.route.query), filter = resolved(typed, TIMES, ctx.now), cursor = ctx.route.query.get('cursor');
+        const shape = JSON.stringify([typed, cursor]), bad = badTimes(typed, TIMES, ctx.now);
+        if (bad.length) return { shape, rows: [], fresh: 0, next: null, total: {}, totalAt: 0, bad };
         const same = before?.shape === shape;
         const keepTotal = same && Date.now() - before.totalAt < TOTAL_EVERY_MS;
         const [list, total, gates] = await Promise.all([get('/v1/tasks', { ...filter, cursor, limit: LIMIT, view: 'brief' }),
@@ -49,13 +52,13 @@ export const page = {
     },
 
     view(data, ctx) {
-        const filter = filterOf(ctx.route.query);
+        const typed = filterOf(ctx.route.query), filter = resolved(typed, TIMES, ctx.now);
         const filtered = Object.keys(filter).length > 0;
         return [
             h('header.head', h('h1', { tabindex: -1 }, 'Tasks'), h('span.second', matches(data.total)), h('span.grow'),
                 h('span.from-s', copyMenu(filter)),
                 ctx.can('tasks:write') ? h('a.button.primary', { href: link(['tasks', 'new']) }, 'New task') : null),
-            chips(ctx, filter),
+            chips(ctx, typed), (data.bad ?? []).map((/** @type {string} */ text) => h('p.error', { role: 'alert', key: text }, icon('failed'), text)),
             data.rows.length || filtered || ctx.route.query.get('cursor') ? h('section', { 'aria-label': 'Tasks' }, freshBar(ctx,
                 data.fresh),
                 data.rows.length ? rows(ctx, data.rows, data.gates) : h('p.second', 'No task matches these filters.'))
@@ -80,9 +83,8 @@ function copyMenu(filter) {
 
 /** @param {Context} ctx @param {Record<string, string>} filter */
 function chips(ctx, filter) {
-    const zone = zoneOf(ctx.zone);
     /** @param {string} name @param {string} value */
-    const shown = (name, value) => /^(due|created)_/.test(name) ? absolute(parse(value), ctx.now, zone)
+    const shown = (name, value) => TIMES.includes(name) ? timeShown(value, ctx)
         : name === 'status' ? value.split(',').map(s => s[0] + s.slice(1).toLowerCase()).join(', ') : userText(value);
     return h('div.chips', { role: 'group', 'aria-label': 'Filters' }, Object.entries(filter).map(([name, value]) => h('span.chip',
         { key: name },
@@ -104,8 +106,9 @@ function askFilter(ctx, filter) {
         { name: 'name', label: 'Name', value: filter.name ?? '', hint: 'whole, or its beginning and *' },
         { name: 'queue', label: 'Queue', value: filter.queue ?? '' },
         { name: 'task_type', label: 'Task type', value: filter.task_type ?? '' },
-        { name: 'due_before', label: 'Due before', value: filter.due_before ?? '', placeholder: '2026-02-10T08:00:00Z' }],
-    submit: async values => { go(relink(ctx.route, { ...values, cursor: null })); } });
+        timeField('due_after', 'Due after', filter, true), timeField('due_before', 'Due before', filter, true),
+        timeField('created_after', 'Created after', filter), timeField('created_before', 'Created before', filter)],
+    submit: async values => { checkTimes(values, TIMES); go(relink(ctx.route, { ...values, cursor: null })); } });
 }
 
 /** @param {any} task @param {Context} ctx */
