@@ -253,11 +253,11 @@ export function revokeKey(key, own) {
         danger: true, cli: ['key', 'revoke', key.id, ...elsewhere ? ['--tenant', key.tenant] : []], done: `${key.name} is revoked` };
 }
 
-/** @param {Record<string, string>} v @param {string | null} tenant @param {number} now @returns {Action} */
+/** @param {Record<string, any>} v @param {string | null} tenant @param {number} now @returns {Action} */
 export const newKey = (v, tenant, now) => ({ label: 'New key', scope: 'admin', method: 'POST', path: '/v1/api-keys',
-    body: { name: v.name, scopes: v.scopes.split(/[\s,]+/).filter(Boolean), ...tenant ? { tenant } : {},
+    body: { name: v.name, scopes: v.scopes, ...tenant ? { tenant } : {},
         ...v.days ? { expires_at: new Date(now + Number(v.days) * 86400000).toISOString() } : {} },
-    cli: ['key', 'create', v.name || 'NAME', '--scopes', v.scopes.replace(/\s+/g, ''), ...v.days ? ['--expires-in', `${v.days}d`] : [],
+    cli: ['key', 'create', v.name || 'NAME', '--scopes', v.scopes.join(','), ...v.days ? ['--expires-in', `${v.days}d`] : [],
         ...tenant ? ['--tenant', tenant] : []] });
 
 /** @param {Record<string, string>} v @returns {Action} */

@@ -5,6 +5,7 @@ import { link } from '../lib/router.js';
 import { clock, count, day, number, offsetOf, parse, relative, rough, span, zoneName, zoneOf } from '../lib/time.js';
 import { taskActions } from '../lib/command.js';
 import { axisOf, instants, strip, timelineHead, timelineRow } from '../view/chart.js';
+import { auditWords } from '../view/audit.js';
 import { badge, icon } from '../view/icons.js';
 import { actionList, copyButton, facts, instant, pretty, section, userText, when } from '../view/parts.js';
 import { explainBlock, stillHeld } from '../view/explain.js';
@@ -263,7 +264,6 @@ function audit(data, ctx) {
     if (!data.audit?.length) return null;
     return section('audit', 'Audit', { more: h('a', { href: link(['admin'], { object: data.task.id }) }, 'All') },
         h('table', h('thead.hidden-text', h('tr', h('th', 'When'), h('th', 'What'))), h('tbody', data.audit.map((/** @type {any} */ a) =>
-        h('tr', { key: a.id }, h('td.nowrap.second', instant(a.at, ctx)), h('td.anywhere', userText(a.key), ': ', a.action.replace('/v1/',
-            '').replace('{id}', '…')))))));
+        h('tr', { key: a.id }, h('td.nowrap.second', instant(a.at, ctx)), h('td.anywhere', userText(a.key), ' ', auditWords(a).verb))))));
 }
 
