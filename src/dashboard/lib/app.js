@@ -107,6 +107,13 @@ export function startApp(root, onEnd) {
         if (place && !first) place.textContent = text;
     }
 
+    // What was said of the last page is over.
+    function hush() {
+        const place = document.getElementById('live');
+        announced = '';
+        if (place) place.textContent = '';
+    }
+
     /** @param {Record<string, any>} change */
     function set(change) {
         Object.assign(view.ui, change);
@@ -145,6 +152,7 @@ export function startApp(root, onEnd) {
         view = { route, page: same ? view.page : null, data: same ? view.data : null, error: null, ui: same ? view.ui : {},
             loadedAt: same ? view.loadedAt : 0, visit, settled: false };
         frame.menu = false;
+        if (!same) hush();
         if (!same) view.ui = {};
         draw();
         if (!view.page) {

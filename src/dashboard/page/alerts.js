@@ -115,7 +115,8 @@ const ruleState = a => a.severity === 'none' ? badge('open', { word: 'Watches' }
 function figure(value, unit) {
     const shown = unit === 'ratio' ? value * 100 : value;
     const text = Number.isInteger(shown) ? number(shown) : String(Number(shown.toPrecision(3)));
-    return `${text}${unit === 'ratio' ? ' %' : unit ? ' ' + unit : ''}`;
+    const word = shown === 1 && unit && unit.length > 3 ? unit.replace(/s$/, '') : unit;
+    return `${text}${unit === 'ratio' ? ' %' : word ? ' ' + word : ''}`;
 }
 
 /** @param {any} data @param {Context} ctx */

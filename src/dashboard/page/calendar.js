@@ -182,7 +182,7 @@ function minuteView(data, ctx, at, z, capacity) {
         ['Late by', late ? badge('LATE', { word: `about ${span(late)}, the last` }) : null],
         ['Skipped', skipped.length ? number(skipped.length) : null]]),
         h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Task'), h('th.num', { scope: 'col' }, 'Fires'))),
-            h('tbody', [...tasks].slice(0, 20).map(([id, f]) => h('tr', { key: id }, h('td.anywhere',
+            h('tbody', [...tasks].sort(([, a], [, b]) => b.n - a.n).slice(0, 20).map(([id, f]) => h('tr', { key: id }, h('td.anywhere',
             h('a.quiet', { href: link(['tasks', id]) }, userText(f.name ?? id.slice(0, 18))), f.note ? h('span.sub', userText(f.note))
             : null), h('td.num', f.n))))), tasks.size > 20 ? h('p.label',
             `and ${number(tasks.size - 20)}${data.minuteComplete ? '' : ' or more'} others`) : null);

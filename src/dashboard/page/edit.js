@@ -5,7 +5,7 @@ import { get, maybe, Problem, request } from '../lib/api.js';
 import { go, link } from '../lib/router.js';
 import { parse, zoneOf } from '../lib/time.js';
 import { cli, curl, saveTask } from '../lib/command.js';
-import { fieldOf } from '../view/dialog.js';
+import { fieldNamed, fieldOf } from '../view/dialog.js';
 import { icon } from '../view/icons.js';
 import { copyButton, pretty, section, userText } from '../view/parts.js';
 import { compareFires, firesDiff } from '../view/fires.js';
@@ -64,7 +64,7 @@ export const page = {
             values, errors[f.name], false, changed)))),
             task && some ? section('changes', 'What changes', {}, h('table',
                 h('thead', h('tr', h('th', 'Field'), h('th', 'Now'), h('th', 'Then'))),
-                h('tbody', Object.entries(change).map(([name, value]) => h('tr', { key: name }, h('td', name), h('td.mono.second.anywhere',
+                h('tbody', Object.entries(change).map(([name, value]) => h('tr', { key: name }, h('td', labelOf(values, name)), h('td.mono.second.anywhere',
                 userText(text(task[name]))), h('td.mono.anywhere', userText(text(value)))))))) : null,
             section('commands', 'As a command', {}, h('div.chips', copyButton(curl(action, location.origin), 'curl'),
                 line ? copyButton(line, 'CLI') : null), h('pre.command', curl(action, location.origin)))))];
@@ -149,6 +149,10 @@ function changeOf(task, v) {
     return Object.fromEntries(Object.entries(wanted).filter(([name, value]) => !same(value, task[name])));
 }
 
+// A field as the form calls it.
+/** @param {Record<string, any>} v @param {string} name */
+const labelOf = (v, name) => fieldNamed(fields(v, { names: { queues: [], calendars: [] } }), name)?.label ?? name.replaceAll('_', ' ');
+
 // The fires of what is typed, a moment after the last key.
 /** @param {Context} ctx */
 function preview(ctx) {
@@ -162,8 +166,8 @@ function preview(ctx) {
                 target_config: {} } });
             if (ctx.ui.previewed === asked) ctx.set({ preview: answer.upcoming, previewError: '' });
         } catch (error) {
-            const problem = error instanceof Problem && error.errors[0] ? `${error.errors[0].field}: ${error.errors[0].message}`
-                : /** @type {Error} */ (error).message;
+            const first = error instanceof Problem ? error.errors[0] : null;
+            const problem = first ? `${labelOf(v, first.field)} ${first.message}` : /** @type {Error} */ (error).message;
             if (ctx.ui.previewed === asked) ctx.set({ previewError: problem });
         }
     }, PREVIEW_AFTER_MS);

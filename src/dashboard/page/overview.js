@@ -1,7 +1,7 @@
 // Overview: is it well, and what needs me? One sentence with its reason, then the evidence. Every number opens its list.
 import { h } from '../lib/dom.js';
 import { get, isOperator, maybe } from '../lib/api.js';
-import { link } from '../lib/router.js';
+import { dueLink, link } from '../lib/router.js';
 import { clock, count, number, parse, rate, relative, rough, span, zoneOf } from '../lib/time.js';
 import { causesOf, historyOfExecutions, historyOfStats, percentile } from '../lib/stats.js';
 import { delayChart, spark } from '../view/chart.js';
@@ -136,7 +136,7 @@ export function backlog(data) {
             h('span.hidden-text', 'Share')), h('th.num', { scope: 'col' }, 'State'))),
             h('tbody', list.map(q => h('tr', { key: q.name }, h('td.anywhere', h('a.quiet', { href: link(['queues'], { name: q.name }) },
                 userText(q.name))),
-                h('td.num', h('a.quiet', { href: link(['tasks'], { queue: q.name, status: 'ACTIVE' }) }, number(q.due))),
+                h('td.num', h('a.quiet', { href: dueLink(q.name) }, number(q.due))),
                     h('td', bar([[q.due, q.state === 'open' ? undefined : 'hold']], top)),
                 h('td.num', q.state === 'open' ? h('span.second', 'open') : badge(q.state)))))));
 }
@@ -166,7 +166,7 @@ export function causes(data, ctx) {
             'Last'))),
             h('tbody', data.causes.map((/** @type {any} */ c) => h('tr', { key: c.error + c.queue }, h('td.anywhere',
                 h('a.quiet', { href: link(['tasks', c.task]) }, userText(c.error))), h('td.from-s.second', userText(c.queue)),
-                h('td.num', h('a.quiet', { href: link(['executions'], { status: 'FAILED,LOST', queue: c.queue }) }, number(c.count))),
+                h('td.num', h('a.quiet', { href: link(['executions'], { status: 'FAILED,LOST', queue: c.queue, from: '1h' }) }, number(c.count))),
                     h('td.from-s', bar([[c.count, 'fail']], top)), h('td.num.second', ago(c.last, ctx))))))
             : h('p.second', 'No attempt failed.'));
 }

@@ -1,7 +1,7 @@
 // Queues: what holds it? Limits, what is due, and who paused it; and the jobs of the server, which work through them.
 import { h } from '../lib/dom.js';
 import { get, isOperator, maybe, request } from '../lib/api.js';
-import { link } from '../lib/router.js';
+import { dueLink, link } from '../lib/router.js';
 import { count, number } from '../lib/time.js';
 import { pauseQueue, resumeQueue, setLimits, showQueue } from '../lib/command.js';
 import { heldQueues, hostsInWords } from '../view/held.js';
@@ -57,11 +57,11 @@ function list(data, ctx, chosen) {
         { title: 'State', class: 'w-state from-s', cell: q => badge(q.state) },
         { title: 'Queue', class: 'anywhere', cell: q => [h('a.quiet', { href: link(['queues'], { name: q.name }),
             'aria-current': q === chosen ? 'true' : null }, h('b', userText(q.name))), h('span.sub.only-s', badge(q.state))] },
-        { title: 'Due', class: 'num', cell: q => h('a.quiet', { href: link(['tasks'], { queue: q.name, status: 'ACTIVE' }) },
+        { title: 'Due', class: 'num', cell: q => h('a.quiet', { href: dueLink(q.name) },
             number(q.due)) },
         { title: h('span.hidden-text', 'Share'), class: 'w-bar from-s', cell: q => bar([[q.due, q.state === 'open' ? undefined : 'hold']],
             top) },
-        { title: 'Running', class: 'num', cell: q => h('a.quiet', { href: link(['tasks'], { queue: q.name, status: 'RUNNING' }) },
+        { title: 'Running', class: 'num', cell: q => h('a.quiet', { href: link(['tasks'], { queue: q.name, status: 'RUNNING', occurrences: 'true' }) },
             number(q.running)) },
         { title: 'Rate', class: 'num from-m', hidden: !!chosen, cell: q => q.max_dispatches_per_second === null ? h('span.label', '–')
             : `${q.max_dispatches_per_second}/s, burst ${number(q.max_burst)}` },
@@ -120,7 +120,7 @@ function panel(queue, ctx) {
         queue.paused ? h('p.second', 'Paused by ', userText(queue.paused.by), queue.paused.reason ? [': “', userText(queue.paused.reason),
             '”'] : '', '. ', queue.paused.until ? ['It goes on by itself ', when(queue.paused.until, ctx), '.']
             : 'Until somebody resumes it.') : null),
-    facts([['Due', h('a', { href: link(['tasks'], { queue: queue.name, status: 'ACTIVE' }) }, number(queue.due))],
+    facts([['Due', h('a', { href: dueLink(queue.name) }, number(queue.due))],
         ['Running', number(queue.running)], ['Starts a second', queue.max_dispatches_per_second === null ? 'no limit'
         : `${queue.max_dispatches_per_second}, burst ${queue.max_burst}`],
         ['At once', queue.max_concurrent === null ? 'no limit' : number(queue.max_concurrent)], ['Weight', number(queue.weight)],

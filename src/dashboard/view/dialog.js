@@ -4,7 +4,7 @@ import { Problem } from '../lib/api.js';
 import { curl, cli } from '../lib/command.js';
 import { icon } from './icons.js';
 
-const TOAST_MS = 8000, TOAST_WITH_LINK_MS = 20000;
+const TOAST_MS = 8000, TOAST_WITH_LINK_MS = 20000, SETTLE_MS = 250;
 
 /**
  * @typedef {{name: string, label: string, type?: string, value?: any, hint?: string, options?: [string, string, string?][], expect?: string,
@@ -179,15 +179,24 @@ export const show = (title, body) => {
 /** @type {any} */
 let toastTimer = 0;
 
-// A corner in which it covers nothing that can be clicked; the first if there is none.
+const PLACES = ['toasts', 'toasts middle', 'toasts left', 'toasts high', 'toasts high middle'];
+
+// A place in which it covers nothing that can be clicked, or least of it; the present one if that will do. Rows come and go below it.
 /** @param {HTMLElement} place */
 function settle(place) {
-    const others = [...document.querySelectorAll('#app :is(a, button, input, select)')].map(e => e.getBoundingClientRect());
-    place.className = ['toasts', 'toasts left', 'toasts high'].find(name => {
+    const others = [...document.querySelectorAll('#app :is(a, button, input, select)')].map(e => e.getBoundingClientRect()).filter(o => o.width);
+    /** @param {string} name */
+    const covers = name => {
         place.className = name;
         const box = place.getBoundingClientRect();
-        return !others.some(o => o.width && o.left < box.right && o.right > box.left && o.top < box.bottom && o.bottom > box.top);
-    }) ?? 'toasts';
+        return others.filter(o => o.left < box.right && o.right > box.left && o.top < box.bottom && o.bottom > box.top).length;
+    };
+    let best = place.className, least = covers(best);
+    for (const name of PLACES) {
+        const n = least ? covers(name) : 0;
+        if (n < least) [best, least] = [name, n];
+    }
+    place.className = best;
 }
 
 /**
@@ -198,7 +207,11 @@ function settle(place) {
 export function toast(text, how = {}) {
     const place = document.getElementById('toasts');
     if (!place) return;
-    const clear = () => render(place);
+    const settling = setInterval(() => {
+        if (!place.firstChild) clearInterval(settling);
+        else if (!place.matches(':focus-within, :hover')) settle(place);
+    }, SETTLE_MS);
+    const clear = () => { clearInterval(settling); render(place); };
     const later = () => {
         clearTimeout(toastTimer);
         toastTimer = setTimeout(() => place.matches(':focus-within, :hover') ? later() : clear(), how.link || how.undo ? TOAST_WITH_LINK_MS : TOAST_MS);

@@ -4,8 +4,8 @@ const NOW = Date.parse('2026-02-10T12:00:00Z'), at = text => new Date(text).toIS
 
 export default async lib => {
     const [{ duration, moment }, { auditWords }, { settingChange, settingOf }, { sectionsOf, inline }, { rerunnable }, { fieldNamed }, { stillHeld, gateOf },
-        { breakerOf, held }, { textOf }, { resolved }, { request }] = await Promise.all(['lib/time.js', 'view/audit.js', 'view/setting.js',
-        'view/runbook.js', 'page/run.js', 'view/dialog.js', 'view/explain.js', 'view/held.js', 'lib/dom.js', 'view/moments.js', 'lib/api.js'].map(lib));
+        { breakerOf, held }, { textOf }, { resolved }, { request }, { spaced }, { stagesOf }] = await Promise.all(['lib/time.js', 'view/audit.js', 'view/setting.js',
+        'view/runbook.js', 'page/run.js', 'view/dialog.js', 'view/explain.js', 'view/held.js', 'lib/dom.js', 'view/moments.js', 'lib/api.js', 'view/chart.js', 'view/job.js'].map(lib));
     const said = row => { const w = auditWords({ count: 1, outcome: 'DONE', ...row }); return `${w.verb} ${w.part ? w.part + ' of ' : ''}${w.name}`.trim(); };
     const setting = { name: 'ops', delivery_type: 'HTTP_WEBHOOK', delivery_config: { url: 'https://a.example', secret: '***' }, on_failure: true,
         on_recovered: false, on_dead_letter: false, on_missed: false, on_retry: false, on_success: false, filter: {}, mode: 'CHANGES', after: 1,
@@ -68,6 +68,11 @@ export default async lib => {
             ['queue mail is paused', 'breaker of x.example', '–']),
         'a breaker that is closed again holds nothing': () => same(breakerOf({ status: 'SCHEDULED',
             last_error: 'held: the circuit breaker of y.example is open' }, gates), null),
+
+        'marks that are near share a place': () => same(spaced([[8, 'due', 1], [20, 'started', 2], [300, 'ended', 3]], 90), [[8, 'due, started', 1],
+            [300, 'ended', 3]]),
+        'what a stopped re-drive never began is told apart': () => same(stagesOf({ total: 23, done: 1, phase: 'FIRST', state: 'STOPPED' })
+            .map(s => s.state), ['done', 'never', 'never']),
 
         'dots are no segment of a path': async () => {
             for (const path of ['/v1/tasks/..', '/v1/tasks/./x', '/v1/tasks/%2E%2e?x=1', '/v1/tasks/.%2e/edit']) {
