@@ -743,6 +743,17 @@ def test_a_run_with_too_many_tasks_fails_with_the_reason(server, client):
     assert done["status"] == "FAILED" and done["failed_step"] == "m" and "at most 100000 tasks" in done["last_error"], done
 
 
+def test_attempts_of_steps_are_named_by_run_and_step(client):
+    definition = {"steps": [{"name": "a", "target_type": "NOOP"}, {"name": "m", "depends_on": ["a"], "map": {"over": [1, 2]}, "target_type": "NOOP"}]}
+    made = run(client, name="named", definition=definition)["id"]
+    ended(client, made)
+    names = lambda query: [(x.get("run_name"), x.get("step"), x.get("item")) for x in client.get(f"/v1/executions?{query}").json["executions"] if x.get("run") == made]
+    until(lambda: len(names("steps=true")) == 3)
+    assert sorted(names("steps=true"), key=str) == [("named", "a", None), ("named", "m", 0), ("named", "m", 1)]
+    assert names("steps=false") == names("limit=100") == []
+    assert client.get("/v1/executions?steps=yes").status == 400
+
+
 def test_a_run_that_waits_is_edited(client, receiver):
     """It stays bound to a version: to the one that it had, or to the one that the edit names."""
     step = lambda path: {"steps": [{"name": "a", **http(receiver, path, body={"$ref": "/input"})}]}

@@ -288,7 +288,8 @@ const rowOf = key => key ? document.querySelector(`#main tr[data-row="${CSS.esca
 function firstAction(key) {
     const row = rowOf(key), own = row && !row.querySelector('[aria-current=true]') ? row : null;
     const places = own && !document.querySelector('#main .bulk') ? [own.querySelector('.w-acts'), own]
-        : ['.bulk [data-actions]', 'aside.panel .actions', '[data-actions]', '.actions', '.head'].map(p => document.querySelector(`#main ${p}`));
+        : ['.bulk [data-actions]', 'aside.panel .actions', '[data-actions]', '.actions',
+            '.head'].map(p => document.querySelector(`#main ${p}`));
     return /** @type {HTMLElement | null} */ (places.map(p => p?.querySelector('button:enabled')).find(Boolean) ?? null);
 }
 

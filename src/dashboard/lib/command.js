@@ -49,7 +49,8 @@ export function taskActions(task, holds = '') {
     }
     if (!final && task.status !== 'RUNNING') {
         list.push(onTask(task, 'run-now', 'run', { label: 'Run now', hint: task.type === 'RECURRING' ? 'one run more' : 'at once',
-            done: holds ? `${named(task)} is due now, but it waits: ${holds}` : `${named(task)} starts`, ...task.status === 'BLOCKED' ? { body: { force: true }, cli: ['run', '--force', task.id],
+            done: holds ? `${named(task)} is due now, but it waits: ${holds}` : `${named(task)} starts`, ...task.status === 'BLOCKED'
+                ? { body: { force: true }, cli: ['run', '--force', task.id],
                 hint: 'although it is blocked' } : {} }));
     }
     if (task.status === 'PAUSED') list.push(onTask(task, 'resume', 'resume', { label: 'Resume', done: `${named(task)} goes on` }));
@@ -222,17 +223,22 @@ export const testSetting = setting => ({ label: 'Send a test', scope: 'notificat
 /** @param {Record<string, any>} s @returns {string[] | null} */
 function settingWords(s) {
     const c = s.delivery_config, on = ['success', 'failure', 'retry', 'missed', 'dead_letter', 'recovered'].filter(word => s['on_' + word]);
-    const usual = s.mode === 'CHANGES' && s.group_window === '5m' && s.repeat_every === '4h' && s.max_per_hour === 60 && !s.filter.task_type && !c.priority;
-    const where = /** @type {Record<string, string[]>} */ ({ HTTP_WEBHOOK: ['--webhook', c.url ?? 'URL', ...c.secret ? ['--secret', c.secret] : []],
-        SLACK_WEBHOOK: ['--slack', c.url ?? 'URL'], PUSH: ['--push', `${c.url ?? 'URL'}/${c.topic ?? 'TOPIC'}`, ...c.token ? ['--token', c.token] : []],
+    const usual = s.mode === 'CHANGES' && s.group_window === '5m' && s.repeat_every === '4h' && s.max_per_hour === 60
+        && !s.filter.task_type && !c.priority;
+    const where = /** @type {Record<string, string[]>} */ ({ HTTP_WEBHOOK: ['--webhook', c.url ?? 'URL', ...c.secret ? ['--secret',
+        c.secret] : []],
+        SLACK_WEBHOOK: ['--slack', c.url ?? 'URL'], PUSH: ['--push', `${c.url ?? 'URL'}/${c.topic ?? 'TOPIC'}`, ...c.token ? ['--token',
+            c.token] : []],
         EMAIL: ['--email', (c.to ?? []).join(',')] })[s.delivery_type];
-    return usual && on.length ? ['notify', 'add', s.name || 'NAME', ...where, '--on', on.join(','), ...s.filter.queue ? ['--queue', s.filter.queue] : [],
+    return usual && on.length ? ['notify', 'add', s.name || 'NAME', ...where, '--on', on.join(','), ...s.filter.queue ? ['--queue',
+        s.filter.queue] : [],
         ...s.filter.name ? ['--name', s.filter.name] : [], ...s.after > 1 ? ['--after', String(s.after)] : [],
         ...s.group_wait === '10s' ? [] : ['--wait', s.group_wait]] : null;
 }
 
 /** @param {Record<string, any>} setting @returns {Action} */
-export const newSetting = setting => ({ label: 'New setting', scope: 'notifications:write', method: 'POST', path: '/v1/notification-settings',
+export const newSetting = setting => ({ label: 'New setting', scope: 'notifications:write', method: 'POST',
+    path: '/v1/notification-settings',
     body: setting, cli: settingWords(setting) });
 
 /** @param {any} setting @param {Record<string, any>} body @returns {Action} */

@@ -123,7 +123,8 @@ export function absolute(ms, now, zone) {
 
 // The whole of it, for a title.
 /** @param {number} ms @param {string} zone */
-export const exact = (ms, zone) => !Number.isFinite(ms) ? '–' : `${day(ms, zone)} ${fieldsOf(ms, zone).year} ${clock(ms, zone, true)} ${zoneName(ms, zone)}`;
+export const exact = (ms, zone) => !Number.isFinite(ms) ? '–'
+    : `${day(ms, zone)} ${fieldsOf(ms, zone).year} ${clock(ms, zone, true)} ${zoneName(ms, zone)}`;
 
 // in 3 min, 10 min ago, now
 /** @param {number} ms @param {number} now */

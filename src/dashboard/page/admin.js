@@ -69,13 +69,16 @@ const keys = (data, ctx) => table(ctx, { rows: data.keys, key: k => k.id, label:
 /** @param {any} data @param {Context} ctx @param {any} key */
 function askRevoke(data, ctx, key) {
     const action = revokeKey(key, connection.session?.tenant), own = key.id === connection.session?.key_id;
-    const admins = data.keys.filter((/** @type {any} */ k) => k.tenant === key.tenant && k.scopes.includes('admin') && !(parse(k.expires_at) <= ctx.now));
+    const admins = data.keys.filter((/** @type {any} */ k) => k.tenant === key.tenant && k.scopes.includes('admin')
+        && !(parse(k.expires_at) <= ctx.now));
     const last = key.scopes.includes('admin') && admins.length === 1;
     ctx.ask({ title: `Revoke ${key.name}?`, danger: true, confirm: 'Revoke', keep: 'Keep it', action: () => action, body: [
         h('p', 'Requests with it are refused from now on, and browsers that logged in with it are logged out. Tasks that it made stay. ',
             h('span.second', `It may: ${key.scopes.join(', ')}. It cannot be taken back.`)),
-        own ? h('p.state.wraps', { 'data-tone': 'fail' }, icon('late'), h('b', 'It is the key of this session: you are logged out.')) : null,
-        last ? h('p.state.wraps', { 'data-tone': 'fail' }, icon('late'), h('b', `It is the last admin key of ${key.tenant}: `, key.tenant === 'default'
+        own ? h('p.state.wraps', { 'data-tone': 'fail' }, icon('late'), h('b', 'It is the key of this session: you are logged out.'))
+            : null,
+        last ? h('p.state.wraps', { 'data-tone': 'fail' }, icon('late'), h('b', `It is the last admin key of ${key.tenant}: `,
+            key.tenant === 'default'
             ? 'the server refuses it. Create another first.' : 'only an admin of default can make keys for it then.')) : null],
         submit: async () => {
             await request(action.path, { method: action.method });
@@ -94,7 +97,8 @@ function audit(data, ctx) {
             cell: a => [a.key ? userText(names.get(a.key) ?? a.key) : h('span.label', 'somebody without a key'),
                 h('span.label.from-m', ' ', names.has(a.key) ? `${a.key} ` : '', a.address)] },
         { title: 'What', class: 'anywhere', cell: auditSentence },
-        { title: 'As the API has it', class: 'from-m mono second anywhere', cell: a => a.action.replace('/v1/', '') }] }) : h('p.second', 'Nothing was changed yet.'),
+        { title: 'As the API has it', class: 'from-m mono second anywhere', cell: a => a.action.replace('/v1/', '') }] }) : h('p.second',
+            'Nothing was changed yet.'),
     h('p.pager', q.get('cursor') ? h('a', { href: relink(ctx.route, { cursor: null }) }, 'latest') : null, data.next ? h('a',
         { href: relink(ctx.route, { cursor: data.next }) }, 'older') : null));
 }

@@ -104,7 +104,8 @@ const incident = (i, ctx) => h('div.columns', h('div.c7', h('table', h('thead', 
     h('td.anywhere.second', userText(t.error ?? '–')), h('td.num.from-s', t.attempt)))))),
 h('div.c5', i.acknowledged_by ? h('p.second', 'Acknowledged by ', userText(i.acknowledged_by), ', ', ago(i.acknowledged_at, ctx), '.')
     : null,
-    i.state === 'OPEN' ? actionList(ctx, [...i.acknowledged_at ? [] : [ackIncident(i)], muteIncident(i, '2h')]) : h('p.second', 'Closed ', ago(i.closed_at, ctx), '.')));
+    i.state === 'OPEN' ? actionList(ctx, [...i.acknowledged_at ? [] : [ackIncident(i)], muteIncident(i, '2h')]) : h('p.second', 'Closed ',
+        ago(i.closed_at, ctx), '.')));
 
 /** @param {any} a */
 const ruleState = a => a.severity === 'none' ? badge('open', { word: 'Watches' }) : a.state === 'firing' ? badge('FAILED',
@@ -125,7 +126,8 @@ function rules(data, ctx) {
     return table(ctx, { rows: [...data.alerts].sort((a, b) => rank(a) - rank(b)), key: a => a.name, label: 'Rules',
         opened: a => a.name === open, inner: a => data.runbook ? runbookSection(data.runbook, a.name) : h('p.label', 'Loading'), columns: [
         { title: 'State', class: 'w-state from-s', cell: ruleState },
-        { title: 'Rule', class: 'anywhere', cell: a => [h('a.quiet', { href: href(a) }, h('b', userText(a.name))), h('span.sub', userText(a.summary)), h('span.sub.only-s',
+        { title: 'Rule', class: 'anywhere', cell: a => [h('a.quiet', { href: href(a) }, h('b', userText(a.name))), h('span.sub',
+            userText(a.summary)), h('span.sub.only-s',
             ruleState(a))] },
         { title: 'Severity', class: 'from-m second', cell: a => a.severity },
         { title: 'Value', class: 'num', cell: a => figure(a.value, a.unit) },
@@ -156,12 +158,15 @@ const sent = (list, names, ctx) => table(ctx, { rows: list, key: n => n.id, labe
 
 /** @param {any[]} list @param {Context} ctx */
 function settings(list, ctx) {
-    const open = ctx.route.query.get('setting'), href = (/** @type {any} */ s) => relink(ctx.route, { setting: s.id === open ? null : s.id });
-    return table(ctx, { rows: list, key: s => s.id, label: 'Settings', opened: s => s.id === open, inner: s => settingDetail(s, ctx), columns: [
+    const open = ctx.route.query.get('setting'), href = (/** @type {any} */ s) => relink(ctx.route, { setting: s.id === open ? null
+        : s.id });
+    return table(ctx, { rows: list, key: s => s.id, label: 'Settings', opened: s => s.id === open, inner: s => settingDetail(s, ctx),
+        columns: [
         { title: 'State', class: 'w-state from-s', cell: s => !s.enabled ? badge('CANCELLED', { word: 'Off' }) : s.muted_until
             ? badge('PAUSED', { word: 'Muted' }) : badge('open', { word: 'On' }) },
         { title: 'Name', class: 'anywhere', cell: s => [h('a.quiet', { href: href(s), 'aria-expanded': String(s.id === open) },
-            h('b', userText(s.name || 'without a name'))), s.muted_until ? h('span.sub', 'muted until ', when(s.muted_until, ctx)) : null] },
+            h('b', userText(s.name || 'without a name'))), s.muted_until ? h('span.sub', 'muted until ', when(s.muted_until, ctx))
+                : null] },
         { title: 'Goes to', class: 'from-s anywhere', cell: s => destination(s.delivery_type, s.delivery_config) },
         { title: 'Told of', class: 'anywhere', cell: eventsOf },
         { title: 'Tasks', class: 'from-m anywhere second', cell: s => userText(tasksOf(s)) },

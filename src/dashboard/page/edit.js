@@ -23,7 +23,8 @@ export const page = {
 
     async load(ctx, before) {
         if (before) return before; // what one types is not loaded away
-        const id = ctx.route.parts[1], path = `/v1/tasks/${encodeURIComponent(id)}`, [queues, calendars] = await Promise.all([maybe('/v1/queues', { limit: 200 }), maybe('/v1/calendars',
+        const id = ctx.route.parts[1], path = `/v1/tasks/${encodeURIComponent(id)}`, [queues,
+            calendars] = await Promise.all([maybe('/v1/queues', { limit: 200 }), maybe('/v1/calendars',
             { limit: 200 })]);
         const names = { queues: (queues?.queues ?? []).map((/** @type {any} */ q) => q.name),
             calendars: (calendars?.calendars ?? []).map((/** @type {any} */ c) => c.name) };
@@ -64,7 +65,8 @@ export const page = {
             values, errors[f.name], false, changed)))),
             task && some ? section('changes', 'What changes', {}, h('table',
                 h('thead', h('tr', h('th', 'Field'), h('th', 'Now'), h('th', 'Then'))),
-                h('tbody', Object.entries(change).map(([name, value]) => h('tr', { key: name }, h('td', labelOf(values, name)), h('td.mono.second.anywhere',
+                h('tbody', Object.entries(change).map(([name, value]) => h('tr', { key: name }, h('td', labelOf(values, name)),
+                    h('td.mono.second.anywhere',
                 userText(text(task[name]))), h('td.mono.anywhere', userText(text(value)))))))) : null,
             section('commands', 'As a command', {}, h('div.chips', copyButton(curl(action, location.origin), 'curl'),
                 line ? copyButton(line, 'CLI') : null), h('pre.command', curl(action, location.origin)))))];
@@ -167,7 +169,7 @@ function preview(ctx) {
             if (ctx.ui.previewed === asked) ctx.set({ preview: answer.upcoming, previewError: '' });
         } catch (error) {
             const first = error instanceof Problem ? error.errors[0] : null;
-            const problem = first ? `${labelOf(v, first.field)} ${first.message}` : /** @type {Error} */ (error).message;
+            const problem = first ? `${labelOf(v, first.field)}: ${first.message}` : /** @type {Error} */ (error).message;
             if (ctx.ui.previewed === asked) ctx.set({ previewError: problem });
         }
     }, PREVIEW_AFTER_MS);

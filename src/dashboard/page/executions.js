@@ -48,7 +48,8 @@ export const page = {
                     relink(ctx.route, { status: 'COMPLETED', cursor: null }), status === 'COMPLETED'],
                     ['Failed', relink(ctx.route, { status: 'FAILED,LOST', cursor: null }), status === 'FAILED,LOST']])),
             h('p.second', data.rows.length ? summary(data.rows, failed) : '')),
-            chips(ctx, filter), data.bad.map((/** @type {string} */ text) => h('p.error', { role: 'alert', key: text }, icon('failed'), text)),
+            chips(ctx, filter), data.bad.map((/** @type {string} */ text) => h('p.error', { role: 'alert', key: text }, icon('failed'),
+                text)),
             data.rows.length ? gantt(data, ctx) : null,
             data.rows.length ? h('section', { key: 'list', 'aria-label': 'Attempts' }, freshBar(ctx, data.fresh), list(data, ctx))
                 : Object.keys(filter).length ? h('p.second', 'No attempt matches.', data.next ? ' The search was cut off: ' : '')
@@ -120,7 +121,8 @@ function gantt(data, ctx) {
                 bars.map((/** @type {any} */ b, /** @type {number} */ i) => lanes[i] < 10 ? h('rect',
                     { key: b.e.id, class: b.e.status === 'COMPLETED' ? 'ok' : 'fail', x: b.from.toFixed(1), y: top + lanes[i] * laneHeight,
                     width: Math.max(1, b.to - b.from - 1).toFixed(1), height: laneHeight - 2, rx: 1 },
-                    h('title', `${b.e.task_name ?? b.e.step ?? b.e.task_id}, ${span(parse(b.e.completed_at) - parse(b.e.started_at))}`)) : null));
+                    h('title', `${b.e.task_name ?? b.e.step ?? b.e.task_id}, ${span(parse(b.e.completed_at) - parse(b.e.started_at))}`))
+                        : null));
         });
         return h('svg', { width, height: y + 18, role: 'img', 'aria-label': 'Attempts by worker over time; the list below has the same' },
             groups, [0, .5, 1].map(f => h('text', { x: left + f * (width - left - 8), y: y + 14, 'text-anchor': f === 0 ? 'start' : f === 1

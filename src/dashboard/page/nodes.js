@@ -28,7 +28,8 @@ export const page = {
             `${count(nodes.length, 'node')}, v${status.version}`), h('span.grow'), copyButton('belfry node list', 'CLI')), h('p.second',
             answer(nodes, data.workers))),
             nodes.length ? section('nodes', 'Nodes', { note: '256 partitions are divided among them' }, nodeTable(nodes, ctx)) : null,
-            breakerSection(data.breakers, new Map((status.node?.breakers ?? []).map((/** @type {any} */ b) => [b.host, b.held])), ctx), data.workers.length ? section('workers', 'Workers',
+            breakerSection(data.breakers, new Map((status.node?.breakers ?? []).map((/** @type {any} */ b) => [b.host, b.held])), ctx),
+                data.workers.length ? section('workers', 'Workers',
                 { note: 'of the fleet; they run what the nodes give out' }, workerTable(data.workers, ctx)) : null, details(status, ctx)];
     },
 };

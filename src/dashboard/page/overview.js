@@ -166,7 +166,8 @@ export function causes(data, ctx) {
             'Last'))),
             h('tbody', data.causes.map((/** @type {any} */ c) => h('tr', { key: c.error + c.queue }, h('td.anywhere',
                 h('a.quiet', { href: link(['tasks', c.task]) }, userText(c.error))), h('td.from-s.second', userText(c.queue)),
-                h('td.num', h('a.quiet', { href: link(['executions'], { status: 'FAILED,LOST', queue: c.queue, from: '1h' }) }, number(c.count))),
+                h('td.num', h('a.quiet', { href: link(['executions'], { status: 'FAILED,LOST', queue: c.queue, from: '1h' }) },
+                    number(c.count))),
                     h('td.from-s', bar([[c.count, 'fail']], top)), h('td.num.second', ago(c.last, ctx))))))
             : h('p.second', 'No attempt failed.'));
 }

@@ -61,7 +61,8 @@ function list(data, ctx, chosen) {
             number(q.due)) },
         { title: h('span.hidden-text', 'Share'), class: 'w-bar from-s', cell: q => bar([[q.due, q.state === 'open' ? undefined : 'hold']],
             top) },
-        { title: 'Running', class: 'num', cell: q => h('a.quiet', { href: link(['tasks'], { queue: q.name, status: 'RUNNING', occurrences: 'true' }) },
+        { title: 'Running', class: 'num', cell: q => h('a.quiet', { href: link(['tasks'], { queue: q.name, status: 'RUNNING',
+            occurrences: 'true' }) },
             number(q.running)) },
         { title: 'Rate', class: 'num from-m', hidden: !!chosen, cell: q => q.max_dispatches_per_second === null ? h('span.label', '–')
             : `${q.max_dispatches_per_second}/s, burst ${number(q.max_burst)}` },
@@ -116,7 +117,8 @@ function panel(queue, ctx) {
     const pause = queue.state === 'paused' ? resumeQueue(queue.name) : { ...pauseQueue(queue.name, {}), label: 'Pause…',
         hint: 'with a reason, for a time', ask: () => askPause(ctx, queue) };
     return h('aside.panel.stack', { 'aria-labelledby': 'queue' }, h('section', h('div.head',
-        h('h2', { id: 'queue', tabindex: -1 }, userText(queue.name)), badge(queue.state), h('span.grow'), h('a', { href: link(['queues']) }, 'Close')),
+        h('h2', { id: 'queue', tabindex: -1 }, userText(queue.name)), badge(queue.state), h('span.grow'), h('a',
+            { href: link(['queues']) }, 'Close')),
         queue.paused ? h('p.second', 'Paused by ', userText(queue.paused.by), queue.paused.reason ? [': “', userText(queue.paused.reason),
             '”'] : '', '. ', queue.paused.until ? ['It goes on by itself ', when(queue.paused.until, ctx), '.']
             : 'Until somebody resumes it.') : null),

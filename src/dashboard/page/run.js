@@ -71,7 +71,8 @@ function head(data, ctx) {
             run.status === 'FAILED' ? h('button.primary', { onclick: () => ctx.act(retry) }, 'Retry') : null,
             over ? h('button', { onclick: () => askRerun(data, ctx) }, 'Rerun from…') : h('button.danger',
                 { onclick: () => ctx.act(cancel, run) }, 'Cancel…')) : null),
-    h('p.second', answer(data, ctx)), data.status.awaiting.map((/** @type {any} */ a) => approval(data, a, ctx)), h('p.label.mono', run.id));
+    h('p.second', answer(data, ctx)), data.status.awaiting.map((/** @type {any} */ a) => approval(data, a, ctx)), h('p.label.mono',
+        run.id));
 }
 
 // Who has decided, who must still, and the buttons for it.
@@ -79,8 +80,10 @@ function head(data, ctx) {
 function approval(data, a, ctx) {
     const missing = a.approvals - a.received, mine = a.senders.some((/** @type {any} */ s) => s.name === connection.session?.name);
     return h('div.chips', { key: a.step }, badge('APPROVAL', { word: [userText(a.signal), `, ${a.received} of ${a.approvals}`] }),
-        approve(data.run, a, ctx), h('span.second', a.senders.map((/** @type {any} */ s) => [s.decision === 'REJECT' ? 'Rejected by ' : 'Approved by ',
-            userText(s.name), ' ', ago(s.at, ctx), '. ']), missing > 0 ? `${missing === 1 ? 'One person' : `${missing} people`}${a.senders.length ? ' more' : ''} must approve`
+        approve(data.run, a, ctx), h('span.second', a.senders.map((/** @type {any} */ s) => [s.decision === 'REJECT' ? 'Rejected by '
+            : 'Approved by ',
+            userText(s.name), ' ', ago(s.at, ctx), '. ']), missing > 0
+                ? `${missing === 1 ? 'One person' : `${missing} people`}${a.senders.length ? ' more' : ''} must approve`
             + `${mine ? ', with another key than yours' : a.approvals > 1 ? ', each with a key of their own' : ''}.` : ''));
 }
 
@@ -197,7 +200,8 @@ async function decide(run, awaiting, ctx) {
     if (!said) return;
     const far = `${said.received} of ${said.approvals}`, open = said.received < said.approvals;
     ctx.toast(said.repeated ? `Your approval was counted already: ${far}.${open ? ' Another person’s key is needed.' : ''}`
-        : open ? `Approved: ${far}. Another person must approve, with a key of their own.` : `Approved: ${far}`, { bad: said.repeated && open });
+        : open ? `Approved: ${far}. Another person must approve, with a key of their own.` : `Approved: ${far}`, { bad: said.repeated
+            && open });
 }
 
 /** @param {any} data @param {Context} ctx @param {any} s */

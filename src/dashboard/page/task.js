@@ -187,7 +187,8 @@ function fires(data, ctx) {
                 before = offset;
                 const local = `${day(ms, zone)} ${clock(ms, zone).slice(0, seconds(data.task) ? 8 : 5)} ${zoneName(ms, zone)}`;
                 return h('tr', { key: fire.at + fire.note }, h('td.nowrap', skipped ? h('s.second', local) : local),
-                    zone === 'UTC' ? null : h('td.nowrap.from-s.second', skipped ? '–' : (day(ms, 'UTC') === day(ms, zone) ? '' : day(ms, 'UTC') + ' ')
+                    zone === 'UTC' ? null : h('td.nowrap.from-s.second', skipped ? '–' : (day(ms, 'UTC') === day(ms, zone) ? '' : day(ms,
+                        'UTC') + ' ')
                         + new Date(ms).toISOString().slice(11, seconds(data.task) ? 19 : 16) + 'Z'),
                     h('td.nowrap.from-m.second', skipped ? '–' : relative(ms, ctx.now).replace('in ', '')),
                     h('td', skipped ? h('span.state.wraps', icon('skipped'), userText(cap(fire.note))) : fire.note ? h('span.state.wraps',
@@ -199,7 +200,8 @@ function fires(data, ctx) {
 // The minute of the next fire.
 /** @param {any} data */
 function inCalendar(data) {
-    const next = data.upcoming.find((/** @type {any} */ f) => !f.skipped), at = next ? new Date(Math.floor(parse(next.at) / 60000) * 60000).toISOString() : null;
+    const next = data.upcoming.find((/** @type {any} */ f) => !f.skipped), at = next
+        ? new Date(Math.floor(parse(next.at) / 60000) * 60000).toISOString() : null;
     return link(['calendar'], { queue: data.task.queue, at });
 }
 

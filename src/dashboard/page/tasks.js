@@ -47,7 +47,8 @@ export const page = {
             readGates(ctx, before?.gates)]);
         const isStill = same && !ctx.ui.showFresh && isHeld(ctx);
         ctx.ui.showFresh = false;
-        return { shape, gates, ...steady(before?.rows ?? null, list.tasks, isStill), next: list.pagination.next_cursor, total, totalAt: keepTotal
+        return { shape, gates, ...steady(before?.rows ?? null, list.tasks, isStill), next: list.pagination.next_cursor, total,
+            totalAt: keepTotal
             ? before.totalAt : Date.now() };
     },
 
@@ -58,7 +59,8 @@ export const page = {
             h('header.head', h('h1', { tabindex: -1 }, 'Tasks'), h('span.second', matches(data.total)), h('span.grow'),
                 h('span.from-s', copyMenu(filter)),
                 ctx.can('tasks:write') ? h('a.button.primary', { href: link(['tasks', 'new']) }, 'New task') : null),
-            chips(ctx, typed), (data.bad ?? []).map((/** @type {string} */ text) => h('p.error', { role: 'alert', key: text }, icon('failed'), text)),
+            chips(ctx, typed), (data.bad ?? []).map((/** @type {string} */ text) => h('p.error', { role: 'alert', key: text },
+                icon('failed'), text)),
             data.rows.length || filtered || ctx.route.query.get('cursor') ? h('section', { 'aria-label': 'Tasks' }, freshBar(ctx,
                 data.fresh),
                 data.rows.length ? rows(ctx, data.rows, data.gates) : h('p.second', 'No task matches these filters.'))

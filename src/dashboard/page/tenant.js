@@ -21,17 +21,21 @@ export const page = {
         const slow = before && Date.now() - before.slowAt < SLOW_MS ? before : await loadOwn(ctx);
         /** @param {string} scope @param {string} path @param {Record<string, any>} query */
         const may = (scope, path, query) => ctx.can(scope) ? maybe(path, query) : null;
-        const [breakers, queues, groups, incidents, blocked, upcoming] = await Promise.all([may('queues:read', '/v1/breakers', { limit: 100 }),
+        const [breakers, queues, groups, incidents, blocked, upcoming] = await Promise.all([may('queues:read', '/v1/breakers',
+            { limit: 100 }),
             may('queues:read', '/v1/queues', { limit: 200 }), may('dlq:read', '/v1/dlq', { group_by: 'cause' }),
             may('notifications:read', '/v1/incidents', { state: 'OPEN', limit: 50 }),
-            may('tasks:read', '/v1/tasks', { status: 'BLOCKED', limit: 50, view: 'brief' }), may('tasks:read', '/v1/upcoming', { limit: 200 })]);
+            may('tasks:read', '/v1/tasks', { status: 'BLOCKED', limit: 50, view: 'brief' }), may('tasks:read', '/v1/upcoming',
+                { limit: 200 })]);
         return { ...slow, breakers: breakers?.breakers ?? [], queues: queues?.queues ?? null, groups: groups?.groups ?? [],
             incidents: incidents?.incidents ?? [], blocked: blocked?.tasks ?? [], upcoming: upcoming?.upcoming ?? [] };
     },
 
     view(data, ctx) {
-        const said = verdict(data, ctx), nothing = STATES.every(s => !data.status.tasks[s]) && !data.history.started.some((/** @type {number} */ n) => n);
-        return [h('header.verdict', { key: 'verdict' }, icon(said.icon, { class: `icon ${said.tone}` }), h('h1', { tabindex: -1 }, said.sentence),
+        const said = verdict(data, ctx), nothing = STATES.every(s => !data.status.tasks[s])
+            && !data.history.started.some((/** @type {number} */ n) => n);
+        return [h('header.verdict', { key: 'verdict' }, icon(said.icon, { class: `icon ${said.tone}` }), h('h1', { tabindex: -1 },
+            said.sentence),
             h('p', `Of the tenant ${connection.session?.tenant}. `, said.reason)),
         nothing ? empty('There is no task yet.', 'This one runs in five seconds.', 'belfry add --in 5s --noop --name hello') : null,
         needs(said.needs, ctx), figures(data),
@@ -40,8 +44,12 @@ export const page = {
     },
 };
 
+// Its breakers are below its queues: it has no page of nodes.
 /** @param {any} data @param {Context} ctx */
-const verdict = (data, ctx) => verdictOf({ ...data, queues: data.queues ?? [], p99: data.recent, now: ctx.now });
+function verdict(data, ctx) {
+    const said = verdictOf({ ...data, queues: data.queues ?? [], p99: data.recent, now: ctx.now });
+    return { ...said, needs: said.needs.map(n => n.href[0] === 'nodes' ? { ...n, href: ['queues'], query: { breaker: n.name } } : n) };
+}
 
 // How many tasks are in each state: counts of lists, in place of the totals of the installation.
 /** @param {Context} ctx */
@@ -52,6 +60,7 @@ async function loadOwn(ctx) {
 }
 
 /** @param {any} data */
-const states = data => section('states', 'Tasks', { class: 'c3' }, h('table', h('thead.hidden-text', h('tr', h('th', 'State'), h('th', 'Tasks'))),
+const states = data => section('states', 'Tasks', { class: 'c3' }, h('table', h('thead.hidden-text', h('tr', h('th', 'State'), h('th',
+    'Tasks'))),
     h('tbody', STATES.map(name => h('tr', { key: name }, h('td', badge(name, { calm: true })), h('td.num', h('a.quiet',
         { href: link(['tasks'], { status: name, occurrences: 'true' }) }, number(data.status.tasks[name]))))))));

@@ -5,13 +5,15 @@ import { count } from '../lib/time.js';
 import { userText } from './parts.js';
 
 /** @type {Record<string, string>} */
-const NOUNS = { tasks: 'the task', 'recurring-tasks': 'the task', dlq: 'the dead letter', workflows: 'the run', 'workflow-definitions': 'the workflow',
+const NOUNS = { tasks: 'the task', 'recurring-tasks': 'the task', dlq: 'the dead letter', workflows: 'the run',
+    'workflow-definitions': 'the workflow',
     queues: 'the queue', calendars: 'the calendar', tenants: 'the tenant', 'api-keys': 'the key', jobs: 'the job', breakers: 'the breaker',
     'notification-settings': 'the notification setting', incidents: 'the incident', notifications: 'the message' };
 /** @type {Record<string, string>} */
 const METHODS = { POST: 'created', PUT: 'set', PATCH: 'changed', DELETE: 'removed' };
 /** @type {Record<string, string>} by the last word of the path */
-const VERBS = { cancel: 'cancelled', pause: 'paused', resume: 'resumed', 'run-now': 'started', retry: 'retried', rerun: 'ran again', skip: 'skipped',
+const VERBS = { cancel: 'cancelled', pause: 'paused', resume: 'resumed', 'run-now': 'started', retry: 'retried', rerun: 'ran again',
+    skip: 'skipped',
     'force-complete': 'completed by hand', archive: 'archived', close: 'closed', ack: 'acknowledged', mute: 'muted', resend: 'sent again',
     test: 'tested', dependencies: 'changed what is waited for by' };
 /** @type {Record<string, string>} whole actions that name no object, or say it otherwise */
@@ -35,7 +37,8 @@ export function auditWords(row) {
 /** @param {any} row */
 function place(row) {
     const id = String(row.object ?? '').split('/')[0];
-    const places = /** @type {Record<string, string>} */ ({ task: link(['tasks', id]), workflow_run: link(['workflows', id]), queue: link(['queues'],
+    const places = /** @type {Record<string, string>} */ ({ task: link(['tasks', id]), workflow_run: link(['workflows', id]),
+        queue: link(['queues'],
         { name: row.object }), job: link(['queues'], { job: id }), tenant: link(['admin'], { tenant: row.object }),
         notification_setting: link(['alerts'], { setting: id }), incident: link(['alerts'], { show: 'all', incident: id }) });
     return row.object ? places[row.object_kind] : null;

@@ -17,7 +17,8 @@ export function markBreaker(ctx, breakers) {
 
 /** @param {any[]} breakers @param {Map<string, number>} held host → tasks that wait, as far as it is known @param {Context} ctx */
 export function breakerSection(breakers, held, ctx) {
-    if (!breakers.length) return section('breakers', 'Breakers', {}, h('p.second', 'No host is held back: calls to all of them get through.'));
+    if (!breakers.length) return section('breakers', 'Breakers', {}, h('p.second',
+        'No host is held back: calls to all of them get through.'));
     return section('breakers', 'Breakers', { note: 'after many failures a host gets one trial at a time' }, table(ctx,
         { rows: breakers, key: b => b.id, label: 'Breakers', columns: [
         { title: 'State', class: 'w-state from-s', cell: b => badge(b.state) }, { title: 'Host', class: 'anywhere',

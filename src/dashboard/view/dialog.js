@@ -43,7 +43,8 @@ export function ask(question) {
     // Which fields there are may depend on what is chosen in others.
     const fields = () => {
         const list = typeof question.fields === 'function' ? question.fields(values) : question.fields ?? [];
-        for (const f of list) if (!(f.name in values)) values[f.name] = f.value ?? (f.type === 'checkbox' ? false : f.type === 'checks' ? [] : '');
+        for (const f of list) if (!(f.name in values)) values[f.name] = f.value ?? (f.type === 'checkbox' ? false : f.type === 'checks'
+            ? [] : '');
         return list;
     };
     fields();
@@ -113,7 +114,8 @@ export const fieldNamed = (fields, name) => fields.find(f => f.name === name) ??
 /** @param {HTMLElement | null} before */
 export function giveBack(before) {
     if (before?.isConnected && before !== document.body) return before.focus({ preventScroll: true });
-    const place = /** @type {HTMLElement | null} */ (document.querySelector('#main aside.panel h2[tabindex]') ?? document.querySelector('#main h1'));
+    const place = /** @type {HTMLElement | null} */ (document.querySelector('#main aside.panel h2[tabindex]')
+        ?? document.querySelector('#main h1'));
     return place?.focus({ preventScroll: true });
 }
 
@@ -154,7 +156,8 @@ export function fieldOf(field, values, error, first, changed) {
 
 // Some of several, each with what it means.
 /** @param {Field} field @param {string[]} chosen @param {string | undefined} error @param {(chosen: string[]) => void} set */
-const checks = (field, chosen, error, set) => h('fieldset.field.checks', { key: field.name, 'aria-describedby': error ? `field-${field.name}-error` : null },
+const checks = (field, chosen, error, set) => h('fieldset.field.checks', { key: field.name, 'aria-describedby': error
+    ? `field-${field.name}-error` : null },
     h('legend', field.label), h('div.choices', (field.options ?? []).map(([value, text, hint]) => h('label.choice', { key: value },
         h('input', { type: 'checkbox', name: field.name, value, checked: chosen.includes(value), 'aria-invalid': error ? 'true' : null,
             onchange: (/** @type {any} */ e) => set((field.options ?? []).map(([v]) => v).filter(v => v === value ? e.target.checked
@@ -214,7 +217,8 @@ export function toast(text, how = {}) {
     const clear = () => { clearInterval(settling); render(place); };
     const later = () => {
         clearTimeout(toastTimer);
-        toastTimer = setTimeout(() => place.matches(':focus-within, :hover') ? later() : clear(), how.link || how.undo ? TOAST_WITH_LINK_MS : TOAST_MS);
+        toastTimer = setTimeout(() => place.matches(':focus-within, :hover') ? later() : clear(), how.link || how.undo ? TOAST_WITH_LINK_MS
+            : TOAST_MS);
     };
     render(place, h('div.toast', { role: how.bad ? 'alert' : 'status' },
         h('span.state', { 'data-tone': how.bad ? 'fail' : 'ok', class: 'wraps' }, icon(how.bad ? 'failed' : 'completed'), h('span', text)),

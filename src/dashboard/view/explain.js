@@ -66,12 +66,14 @@ export function explainBlock(explanation, task, ctx) {
     return h('div.explain', { role: 'status', key: 'explain' }, icon(GATE_ICONS[gate.gate] ?? 'blocked'),
         h('p.lead', withTimes(lead, ctx, task.time_zone), ' ', opener(gate, task)),
         rest ? h('p.second', withTimes(rest, ctx, task.time_zone)) : null,
-        gate === explanation && explanation.holders?.length ? h('p', 'Held by ', explanation.holders.map((/** @type {any} */ holder, /** @type {number} */ i) => [i
+        gate === explanation && explanation.holders?.length ? h('p', 'Held by ', explanation.holders.map((/** @type {any} */ holder,
+            /** @type {number} */ i) => [i
             ? ', ' : '',
             h('a', { href: link(['tasks', holder.task_id]) }, userText(holder.name || holder.task_id)),
                 ` (${stateOf(holder.status)[1].toLowerCase()})`]), '.') : null,
         others.length ? h('p.second', 'After that: ', others.map((/** @type {any} */ g, /** @type {number} */ i) => [i ? '; ' : '',
             withTimes(g.explanation, ctx, task.time_zone)]), '.') : null,
-        explanation.estimate ? h('p.second', task.type === 'RECURRING' ? 'Its next run should start at about ' : 'It should start at about ', withTimes(explanation.estimate, ctx, task.time_zone), '.')
+        explanation.estimate ? h('p.second', task.type === 'RECURRING' ? 'Its next run should start at about '
+            : 'It should start at about ', withTimes(explanation.estimate, ctx, task.time_zone), '.')
             : null);
 }

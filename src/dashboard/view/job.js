@@ -59,7 +59,8 @@ function stages(job) {
             : [[stage.done, undefined]], stage.of, { track: true, label: `${stage.done} of ${stage.of}` }),
         i === last && judged ? h('span.label',
             `${number(ok)} completed, ${number(again)} failed again${judged ? `: ${Math.round(again / judged * 100)} %` : ''}${took}`)
-            : h('span.label', stage.done ? judged && !ok ? 'failed again' : 'sent again' : stage.state === 'never' ? 'was not begun' : ''))));
+            : h('span.label', stage.done ? judged && !ok ? 'failed again' : 'sent again' : stage.state === 'never' ? 'was not begun'
+                : ''))));
 }
 
 /** @param {any} job */

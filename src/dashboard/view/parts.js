@@ -93,7 +93,8 @@ export function actionList(ctx, actions, how = {}) {
         };
         return h('li', { key: i },
             h('span', action.method === 'GET' || how.only === 'copy' ? action.label
-                : h('button.link', { class: action.danger ? 'fail' : null, onclick: () => action.ask ? action.ask() : ctx.act(action) }, action.label),
+                : h('button.link', { class: action.danger ? 'fail' : null, onclick: () => action.ask ? action.ask() : ctx.act(action) },
+                    action.label),
             action.hint ? [' ', h('span.label', action.hint)] : null),
             action.ask && !line ? h('span') : button('curl', request), line ? button('CLI', line) : h('span'),
             shown && (shown === request || shown === line) ? h('pre.command', shown) : null);
@@ -104,7 +105,8 @@ export function actionList(ctx, actions, how = {}) {
 /** @param {Error} error @param {Context} ctx */
 export function failure(error, ctx) {
     const status = error instanceof Problem ? error.status : 0;
-    const what = !(error instanceof Problem) ? `The page cannot be shown: ${error.message}.` : status === 403 ? `This key may not see this page: ${error.message}.`
+    const what = !(error instanceof Problem) ? `The page cannot be shown: ${error.message}.` : status === 403
+        ? `This key may not see this page: ${error.message}.`
         : status === 404 ? 'There is nothing with this id, or it was removed.'
             : status === 0 ? 'The server cannot be reached.' : `${error.message} (${status}).`;
     const age = ctx.loadedAt ? ` Shown as of ${absolute(ctx.loadedAt, ctx.now, zoneOf(ctx.zone))}.` : '';

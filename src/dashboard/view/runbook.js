@@ -15,7 +15,8 @@ export const sectionsOf = text => new Map(text.split(/^## /m).slice(1).map(part 
 
 /** @returns {Promise<Map<string, string[]>>} */
 export function readRunbook() {
-    reading ??= fetch(new URL('../RUNBOOK.md', import.meta.url)).then(answer => answer.ok ? answer.text() : '').then(sectionsOf).catch(() => {
+    reading ??= fetch(new URL('../RUNBOOK.md', import.meta.url)).then(answer => answer.ok ? answer.text()
+        : '').then(sectionsOf).catch(() => {
         reading = null;
         return new Map();
     });
@@ -24,7 +25,8 @@ export function readRunbook() {
 
 // Bold, code and links of a paragraph; a link to another document is its words.
 /** @param {string} text */
-export const inline = text => text.replace(/\s*\n\s*/g, ' ').split(/(\*\*.+?\*\*|`[^`]+`|\[[^\]]+\]\([^)]+\))/).map(part => part.startsWith('**')
+export const inline = text => text.replace(/\s*\n\s*/g,
+    ' ').split(/(\*\*.+?\*\*|`[^`]+`|\[[^\]]+\]\([^)]+\))/).map(part => part.startsWith('**')
     ? h('b', part.slice(2, -2)) : part.startsWith('`') ? h('code', part.slice(1, -1)) : part.startsWith('[')
         ? part.slice(1, part.indexOf(']')).replaceAll('`', '') : part);
 
@@ -32,6 +34,7 @@ export const inline = text => text.replace(/\s*\n\s*/g, ' ').split(/(\*\*.+?\*\*
 export function runbookSection(runbook, name) {
     const parts = runbook.get(name);
     if (!parts) return h('p.second', 'The runbook has no section for it.');
-    return h('div.runbook', parts.map((part, i) => part.startsWith('```') ? h('pre.command', { key: i }, part.split('\n').slice(1, -1).join('\n'))
+    return h('div.runbook', parts.map((part, i) => part.startsWith('```') ? h('pre.command', { key: i }, part.split('\n').slice(1,
+        -1).join('\n'))
         : h('p', { key: i }, inline(part))));
 }

@@ -26,24 +26,29 @@ export function destination(type, config) {
     const word = CHANNELS[type] ?? type;
     if (type === 'EMAIL') return [word, ' to ', userText((config.to ?? []).join(', '))];
     if (type === 'SLACK_WEBHOOK') return [word, h('span.label', ', the address is secret')];
-    return [word, ' ', userText(`${config.url ?? ''}${config.topic ? `, topic ${config.topic}` : ''}`), config.secret ? h('span.label', ', signed') : null];
+    return [word, ' ', userText(`${config.url ?? ''}${config.topic ? `, topic ${config.topic}` : ''}`), config.secret ? h('span.label',
+        ', signed') : null];
 }
 
 /** @param {any} s */
-export const tasksOf = s => Object.entries(s.filter ?? {}).filter(([, v]) => v).map(([k, v]) => `${k.replace('_', ' ')} ${v}`).join(', ') || 'all';
+export const tasksOf = s => Object.entries(s.filter ?? {}).filter(([, v]) => v).map(([k, v]) => `${k.replace('_', ' ')} ${v}`).join(', ')
+    || 'all';
 
 // The fields of a channel.
 /** @param {string} type @param {any} config @returns {Field[]} */
 function channelFields(type, config) {
     const secret = (/** @type {any} */ value) => value ? '*** keeps the present one; empty removes it' : 'may be empty';
     /** @param {string} name @param {string} label @param {string} hint @param {Partial<Field>} [more] @returns {Field} */
-    const field = (name, label, hint, more = {}) => ({ name: 'delivery_config.' + name, label, hint, value: config[name] ?? '', mono: true, ...more });
+    const field = (name, label, hint, more = {}) => ({ name: 'delivery_config.' + name, label, hint, value: config[name] ?? '', mono: true,
+        ...more });
     if (type === 'EMAIL') return [field('to', 'To', 'up to 20 addresses, separated by commas', { value: (config.to ?? []).join(', ') })];
-    if (type === 'SLACK_WEBHOOK') return [field('url', 'Incoming webhook', config.url ? '*** keeps the present one' : 'Slack gives it; it is kept as a secret',
+    if (type === 'SLACK_WEBHOOK') return [field('url', 'Incoming webhook', config.url ? '*** keeps the present one'
+        : 'Slack gives it; it is kept as a secret',
         { placeholder: 'https://hooks.slack.com/services/…' })];
     if (type === 'PUSH') return [field('url', 'ntfy server', 'a POST goes there', { placeholder: 'https://ntfy.example.com' }),
         field('topic', 'Topic', 'to which phones subscribe'), field('token', 'Token', `bearer token; ${secret(config.token)}`),
-        field('priority', 'Priority', '1 to 5; empty: the server’s', { type: 'number', value: config.priority ? String(config.priority) : '' })];
+        field('priority', 'Priority', '1 to 5; empty: the server’s', { type: 'number', value: config.priority ? String(config.priority)
+            : '' })];
     return [field('url', 'URL', 'a POST goes there', { placeholder: 'https://hooks.example.com/belfry' }),
         field('secret', 'Secret', `signs messages: whsec_ and base64; ${secret(config.secret)}`)];
 }
@@ -55,10 +60,13 @@ function fieldsOf(s, v) {
         { name: 'delivery_type', label: 'By', type: 'select', value: s.delivery_type,
             options: [['HTTP_WEBHOOK', 'Webhook'], ['SLACK_WEBHOOK', 'Slack'], ['PUSH', 'Push (ntfy)'], ['EMAIL', 'Mail']] },
         ...channelFields(type, kept),
-        { name: 'events', label: 'Told of', type: 'checks', value: EVENTS.map(([field]) => field).filter(field => s[field]), options: EVENTS },
-        ...[['queue', 'Only of the queue'], ['name', 'Only of tasks named'], ['task_type', 'Only of the task type']].map(([name, label]) => (
+        { name: 'events', label: 'Told of', type: 'checks', value: EVENTS.map(([field]) => field).filter(field => s[field]),
+            options: EVENTS },
+        ...[['queue', 'Only of the queue'], ['name', 'Only of tasks named'], ['task_type', 'Only of the task type']].map(([name,
+            label]) => (
             { name: 'filter.' + name, label, value: s.filter[name] ?? '', hint: 'empty: all; mail* for all that begin so' })),
-        { name: 'mode', label: 'Tell', type: 'select', value: s.mode, options: [['CHANGES', 'when it begins to fail, and when it is well again'],
+        { name: 'mode', label: 'Tell', type: 'select', value: s.mode, options: [['CHANGES',
+            'when it begins to fail, and when it is well again'],
             ['EVERY', 'every group of happenings']] },
         { name: 'after', label: 'After failures in a row', type: 'number', value: String(s.after) },
         { name: 'group_wait', label: 'Gather for', value: s.group_wait, hint: 'from the first happening to the message' },
@@ -67,7 +75,8 @@ function fieldsOf(s, v) {
         { name: 'max_per_hour', label: 'Messages an hour, at most', type: 'number', value: String(s.max_per_hour) }];
 }
 
-const FRESH = { name: '', delivery_type: 'HTTP_WEBHOOK', delivery_config: {}, on_failure: true, on_recovered: true, filter: {}, mode: 'CHANGES', after: 1,
+const FRESH = { name: '', delivery_type: 'HTTP_WEBHOOK', delivery_config: {}, on_failure: true, on_recovered: true, filter: {},
+    mode: 'CHANGES', after: 1,
     group_wait: '10s', group_window: '5m', repeat_every: '4h', max_per_hour: 60 };
 
 // What the form says, as the fields of a setting.
@@ -102,7 +111,8 @@ export function askSetting(ctx, setting) {
     const s = setting ?? FRESH;
     const make = (/** @type {Record<string, any>} */ v) => setting ? changeSetting(setting, settingChange(settingOf(v, s), s))
         : newSetting(settingOf(v, s));
-    ctx.ask({ title: setting ? `Change ${setting.name}` : 'New setting', confirm: setting ? 'Save' : 'Create', keep: 'Close', wide: true, action: make,
+    ctx.ask({ title: setting ? `Change ${setting.name}` : 'New setting', confirm: setting ? 'Save' : 'Create', keep: 'Close', wide: true,
+        action: make,
         body: h('p.second', 'Belfry tells once what belongs together, not once for each task.'), fields: v => fieldsOf(s, v),
         submit: async v => {
             const action = make(v);
@@ -116,7 +126,8 @@ export function askSetting(ctx, setting) {
 /** @param {Context} ctx @param {any} setting */
 function askMute(ctx, setting) {
     const until = (/** @type {Record<string, any>} */ v) => new Date(Date.now() + (duration(v.for) || 0)).toISOString();
-    ctx.ask({ title: `Mute ${setting.name}?`, confirm: 'Mute', keep: 'Keep telling', action: v => changeSetting(setting, { muted_until: until(v) }),
+    ctx.ask({ title: `Mute ${setting.name}?`, confirm: 'Mute', keep: 'Keep telling', action: v => changeSetting(setting,
+        { muted_until: until(v) }),
         body: h('p', 'Nothing is told meanwhile. ', h('span.second', 'Incidents that are still open then are told.')),
         fields: [{ name: 'for', label: 'For', value: '2h', hint: 'such as 30m, 8h, 2d' }],
         submit: async v => {
@@ -143,16 +154,21 @@ export async function sendTest(setting, ctx) {
 export function settingDetail(s, ctx) {
     const change = (/** @type {string} */ label, /** @type {any} */ body, /** @type {string} */ hint, /** @type {string} */ done) => (
         { ...changeSetting(s, body), label, hint, done });
-    return h('div.columns', h('div.c7.stack', h('p', 'Told by ', destination(s.delivery_type, s.delivery_config), ' of ', eventsOf(s), '; tasks: ',
-        userText(tasksOf(s)), '.'), h('p.second', `It gathers for ${s.group_wait}, ${s.mode === 'EVERY' ? 'tells every group' : 'tells changes'}`,
+    return h('div.columns', h('div.c7.stack', h('p', 'Told by ', destination(s.delivery_type, s.delivery_config), ' of ', eventsOf(s),
+        '; tasks: ',
+        userText(tasksOf(s)), '.'), h('p.second',
+            `It gathers for ${s.group_wait}, ${s.mode === 'EVERY' ? 'tells every group' : 'tells changes'}`,
         s.after > 1 ? ` after ${s.after} failures in a row` : '', `, repeats every ${s.repeat_every}, at most ${s.max_per_hour} an hour.`),
-    s.steps.map((/** @type {any} */ step, /** @type {number} */ i) => h('p.second', { key: i }, `If nobody acknowledges it for ${step.after}: `,
-        destination(step.delivery_type, step.delivery_config), '.')), s.muted_until ? h('p', 'Muted until ', when(s.muted_until, ctx), '.') : null),
+    s.steps.map((/** @type {any} */ step, /** @type {number} */ i) => h('p.second', { key: i },
+        `If nobody acknowledges it for ${step.after}: `,
+        destination(step.delivery_type, step.delivery_config), '.')), s.muted_until ? h('p', 'Muted until ', when(s.muted_until, ctx), '.')
+            : null),
     h('div.c5', actionList(ctx, [
         { ...changeSetting(s, {}), label: 'Edit…', ask: () => askSetting(ctx, s) },
         { ...testSetting(s), label: 'Send a test', ask: () => sendTest(s, ctx) },
         s.muted_until ? change('Unmute', { muted_until: null }, 'tell again', `${s.name} is told again`)
             : { ...changeSetting(s, { muted_until: null }), label: 'Mute…', ask: () => askMute(ctx, s) },
         s.enabled ? change('Turn off', { enabled: false }, 'open incidents are closed', `${s.name} is off`)
-            : change('Turn on', { enabled: true }, '', `${s.name} is on`), { ...removeSetting(s), ask: () => ctx.act(removeSetting(s), s) }])));
+            : change('Turn on', { enabled: true }, '', `${s.name} is on`), { ...removeSetting(s), ask: () => ctx.act(removeSetting(s),
+                s) }])));
 }

@@ -23,7 +23,7 @@ export const UNKNOWN = {
     title: () => 'No such page',
     load: async () => ({}),
     view: (_, ctx) => [h('header.head', h('h1', { tabindex: -1 }, 'There is no such page')), h('p.second', 'The address ',
-        h('code', h('bdi', ctx.route.hash)), ' is not one of the dashboard. ', h('a', { href: home() }, 'To the first page'), '.')],
+        h('code', h('bdi', ctx.route.hash)), ' is not one of the dashboard.'), h('p', h('a', { href: home() }, 'To the first page'))],
 };
 
 /** @param {import('../lib/app.js').Page | null} page @param {any} data @param {Context} ctx */

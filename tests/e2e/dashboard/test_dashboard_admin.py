@@ -3,6 +3,7 @@
 import pytest
 
 
+@pytest.mark.dashboard_all
 def test_a_key_is_made_from_boxes_and_revoked_with_a_warning(alive, tabs):
     tab = tabs(alive).open("admin")
     tab.page.get_by_role("button", name="New key…").click()

@@ -5,6 +5,7 @@ import re
 import pytest
 
 
+@pytest.mark.dashboard_all
 def test_executions_are_filtered_by_times_as_one_types_them(alive, tabs):
     tab = tabs(alive).open("executions")
     tab.page.locator("tr[data-row]").first.wait_for()
@@ -43,11 +44,13 @@ def test_tasks_are_filtered_by_when_they_were_created(alive, tabs):
 
 @pytest.mark.dashboard_all
 def test_attempts_of_workflows_are_named_by_run_and_step(alive, tabs):
-    tab = tabs(alive).open("executions?queue=default&from=1d")
+    run = alive.api("POST", "/v1/workflows", {"name": "named-run", "definition": {"steps": [{"name": "only-step", "target_type": "NOOP", "queue": "named"}]}})
+    alive.api("GET", f"/v1/workflows/{run['id']}?wait_seconds=10")
+    tab = tabs(alive).open("executions?queue=named&from=1d")
     found = alive.api("GET", "/v1/executions?steps=true&limit=200")["executions"]
     step = next(e for e in found if e.get("step"))
     assert step["run_name"] and step["run"] and "item" in step
     assert not any("step" in e for e in alive.api("GET", "/v1/executions?limit=200")["executions"])
-    row = tab.page.locator("tr[data-row]").filter(has_text="fetch-trades").filter(has_text="settlement-daily")
-    row.get_by_role("link", name="fetch-trades").click()
-    tab.page.get_by_role("heading", name="fetch-trades").wait_for()
+    row = tab.page.locator("tr[data-row]").filter(has_text="only-step").filter(has_text="named-run")
+    row.get_by_role("link", name="only-step").click()
+    tab.page.get_by_role("heading", name="only-step").wait_for()

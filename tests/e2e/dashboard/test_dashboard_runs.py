@@ -7,6 +7,7 @@ from server import until
 TWO = {"steps": [{"name": "sign", "await": {"signal": "sign", "approvals": 2, "timeout": "8h"}}]}
 
 
+@pytest.mark.dashboard_all
 def test_a_second_approval_with_the_same_key_says_that_it_does_not_count(alive, tabs):
     run = alive.api("POST", "/v1/workflows", {"name": "two-people", "definition": TWO, "deadline_seconds": 7200})
     tab = tabs(alive).open(f"workflows/{run['id']}")

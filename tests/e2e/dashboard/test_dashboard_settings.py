@@ -40,7 +40,7 @@ def test_a_setting_is_made_with_the_keyboard_and_errors_stand_beside_their_field
     choose(tab, "URL", alive.sink_url + "/told")
     tab.page.keyboard.press("Enter")
     dialog.wait_for(state="detached")
-    row = tab.page.get_by_role("row").filter(has_text="night shift")
+    row = tab.page.get_by_role("table", name="Settings").get_by_role("row").filter(has_text="night shift")
     row.get_by_text("/told").wait_for()  # where it goes
     made = settings(alive)["night shift"]
     assert made["filter"] == {"queue": "bill*"} and made["on_missed"] and made["on_failure"] and not made["on_success"]
@@ -52,7 +52,7 @@ def test_a_setting_is_changed_muted_turned_off_and_removed(alive, tabs):
     alive.api("POST", "/v1/notification-settings", {"name": "pager", "on_failure": True, "delivery_type": "PUSH", "filter": {"queue": "none"},
                                                    "delivery_config": {"url": alive.sink_url, "topic": "ops", "token": "secret-token"}})
     tab = tabs(alive).open("alerts")
-    row = tab.page.get_by_role("row").filter(has_text="pager")
+    row = tab.page.get_by_role("table", name="Settings").get_by_role("row").filter(has_text="pager")
     row.get_by_role("button", name="Edit pager").click()
     dialog = tab.page.get_by_role("dialog")
     assert dialog.get_by_label("Token").input_value() == "***"
@@ -85,7 +85,9 @@ def test_a_setting_is_changed_muted_turned_off_and_removed(alive, tabs):
 
 @pytest.mark.dashboard_all
 def test_an_acknowledged_incident_offers_no_acknowledgement(alive, tabs):
-    incident = until(lambda: alive.api("GET", "/v1/incidents?state=OPEN")["incidents"], why="the failures opened no incident")[0]
+    alive.api("POST", "/v1/tasks", {"name": "to-acknowledge", "target_type": "HTTP_CALLBACK", "target_config": {"url": alive.sink_url + "/status/451/ack"}, "retry": {"max_attempts": 1}})
+    found = lambda: [i for i in alive.api("GET", "/v1/incidents?state=OPEN")["incidents"] if i["tasks"][0]["name"] == "to-acknowledge"]
+    incident = until(found, why="the failure opened no incident")[0]
     tab = tabs(alive).open(f"alerts?incident={incident['id']}")
     inner = tab.page.locator("tr.inner")
     inner.get_by_role("button", name="Acknowledge", exact=True).click()
