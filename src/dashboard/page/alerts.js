@@ -45,12 +45,12 @@ export const page = {
                 : data.settings.length ? h('p.second', 'Nothing to tell.')
                     : empty('Nobody is told of failures.', 'A setting says who is told of what.',
                         'belfry notify add ops --webhook https://hooks.example.com/belfry --on failure,recovered')) : null,
-            data.alerts.length ? section('rules', 'Rules', { note: 'judged at the end of each minute; the runbook has a section for each' },
-                rules(data, ctx)) : null,
-            data.sent.length ? section('sent', 'Sent', {}, sent(data.sent, names, ctx)) : null,
             data.incidents ? section('settings', 'Settings', { note: 'who is told of what', more: ctx.can('notifications:write')
                 ? h('button.small', { onclick: () => askSetting(ctx) }, 'New setting…') : null }, data.settings.length
-                ? settings(data.settings, ctx) : h('p.second', 'Nobody is told of anything yet.')) : null];
+                ? settings(data.settings, ctx) : h('p.second', 'Nobody is told of anything yet.')) : null,
+            data.alerts.length ? section('rules', 'Rules', { note: 'judged at the end of each minute; the runbook has a section for each' },
+                rules(data, ctx)) : null,
+            data.sent.length ? section('sent', 'Sent', {}, sent(data.sent, names, ctx)) : null];
     },
 };
 

@@ -46,7 +46,7 @@ export const page = {
             isOperator() || !data.breakers.length ? null : breakerSection(data.breakers, new Map(), ctx),
             jobs.length ? section('jobs', 'Jobs', { note: 'long work of the server; it goes on if you leave' }, h('div.stack',
                 jobs.map((/** @type {any} */ j) => jobView(j, ctx)))) : null),
-            chosen ? panel(chosen, ctx) : null)];
+            chosen ? panel(chosen, data.held.get(chosen.name), ctx) : null)];
     },
 };
 
@@ -112,8 +112,8 @@ function askLimits(ctx, queue) {
     } });
 }
 
-/** @param {any} queue @param {Context} ctx */
-function panel(queue, ctx) {
+/** @param {any} queue @param {Map<string, number> | undefined} hosts whose breakers hold tasks of it @param {Context} ctx */
+function panel(queue, hosts, ctx) {
     const pause = queue.state === 'paused' ? resumeQueue(queue.name) : { ...pauseQueue(queue.name, {}), label: 'Pause…',
         hint: 'with a reason, for a time', ask: () => askPause(ctx, queue) };
     return h('aside.panel.stack', { 'aria-labelledby': 'queue' }, h('section', h('div.head',
@@ -121,7 +121,7 @@ function panel(queue, ctx) {
             { href: link(['queues']) }, 'Close')),
         queue.paused ? h('p.second', 'Paused by ', userText(queue.paused.by), queue.paused.reason ? [': “', userText(queue.paused.reason),
             '”'] : '', '. ', queue.paused.until ? ['It goes on by itself ', when(queue.paused.until, ctx), '.']
-            : 'Until somebody resumes it.') : null),
+            : 'Until somebody resumes it.') : null, hosts ? h('p', 'Held by the ', hostsInWords(hosts), '.') : null),
     facts([['Due', h('a', { href: dueLink(queue.name) }, number(queue.due))],
         ['Running', number(queue.running)], ['Starts a second', queue.max_dispatches_per_second === null ? 'no limit'
         : `${queue.max_dispatches_per_second}, burst ${queue.max_burst}`],

@@ -66,6 +66,5 @@ export async function heldQueues(ctx, breakers) {
 }
 
 /** @param {Map<string, number> | undefined} hosts */
-export const hostsInWords = hosts => hosts ? h('span.hold', [...hosts].map(([host, n], i) => [i ? ', ' : '',
-    `${count(n, 'task')} behind the breaker of `,
-    h('a', { href: breakerLink(host) }, userText(host))])) : null;
+export const hostsInWords = hosts => hosts ? h('span.hold', [...hosts].map(([host, n], i) => [i ? ', ' : '', 'breaker of ', h('a',
+    { href: breakerLink(host) }, userText(host)), `: ${count(n, 'task')}`])) : null;

@@ -66,7 +66,7 @@ function fieldsOf(s, v) {
             label]) => (
             { name: 'filter.' + name, label, value: s.filter[name] ?? '', hint: 'empty: all; mail* for all that begin so' })),
         { name: 'mode', label: 'Tell', type: 'select', value: s.mode, options: [['CHANGES',
-            'when it begins to fail, and when it is well again'],
+            'that it fails, and that it is well again'],
             ['EVERY', 'every group of happenings']] },
         { name: 'after', label: 'After failures in a row', type: 'number', value: String(s.after) },
         { name: 'group_wait', label: 'Gather for', value: s.group_wait, hint: 'from the first happening to the message' },

@@ -23,7 +23,7 @@ def test_lists_say_what_holds_a_task(alive, tabs):
     tab.page.get_by_text("breaker of 127.0.0.1:9").first.wait_for()
     tab.open("queues")
     row = tab.page.locator("tr[data-row=billing]")
-    row.get_by_text("behind the breaker of 127.0.0.1:9").wait_for()
+    row.get_by_text("breaker of 127.0.0.1:9: ").wait_for()
     row.get_by_role("link", name="127.0.0.1:9").click()
     tab.page.locator("tr.focused").get_by_role("button", name="Close").wait_for()
 
