@@ -748,8 +748,8 @@ def test_attempts_of_steps_are_named_by_run_and_step(client):
     made = run(client, name="named", definition=definition)["id"]
     ended(client, made)
     names = lambda query: [(x.get("run_name"), x.get("step"), x.get("item")) for x in client.get(f"/v1/executions?{query}").json["executions"] if x.get("run") == made]
-    until(lambda: len(names("steps=true")) == 3)
-    assert sorted(names("steps=true"), key=str) == [("named", "a", None), ("named", "m", 0), ("named", "m", 1)]
+    until(lambda: len(names("steps=true")) == 4)
+    assert sorted(names("steps=true"), key=str) == [("named", "a", None), ("named", "m", 0), ("named", "m", 1), ("named", "m", None)]
     assert names("steps=false") == names("limit=100") == []
     assert client.get("/v1/executions?steps=yes").status == 400
 
