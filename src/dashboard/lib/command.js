@@ -222,7 +222,7 @@ export const testSetting = setting => ({ label: 'Send a test', scope: 'notificat
 // The command line makes a setting with the usual times, on one channel.
 /** @param {Record<string, any>} s @returns {string[] | null} */
 function settingWords(s) {
-    const c = s.delivery_config, on = ['success', 'failure', 'retry', 'missed', 'dead_letter', 'recovered'].filter(word => s['on_' + word]);
+    const c = s.delivery_config, on = ['success', 'failure', 'retry', 'missed', 'dead_letter', 'recovered', 'alert'].filter(word => s['on_' + word]);
     const usual = s.mode === 'CHANGES' && s.group_window === '5m' && s.repeat_every === '4h' && s.max_per_hour === 60
         && !s.filter.task_type && !c.priority;
     const where = /** @type {Record<string, string[]>} */ ({ HTTP_WEBHOOK: ['--webhook', c.url ?? 'URL', ...c.secret ? ['--secret',

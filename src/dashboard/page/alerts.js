@@ -14,7 +14,7 @@ import { table } from '../view/table.js';
 /** @typedef {import('../lib/app.js').Context} Context */
 
 /** @type {Record<string, string>} */
-const KINDS = { SUCCESS: 'Success', FAILURE: 'Failure', RETRY: 'Retry', MISSED: 'Missed', DEAD_LETTER: 'Dead letter' };
+const KINDS = { SUCCESS: 'Success', FAILURE: 'Failure', RETRY: 'Retry', MISSED: 'Missed', DEAD_LETTER: 'Dead letter', ALERT: 'Alert' };
 /** @type {Record<string, number>} */
 const ORDER = { firing: 0, pending: 1, inactive: 2 };
 
@@ -84,7 +84,7 @@ function incidents(list, names, ctx) {
             onclick: () => go(relink(ctx.route, { incident: i.id === open ? null : i.id })) }, icon(i.id === open ? 'down' : 'right')) },
         { title: 'State', class: 'from-s', cell: incidentState },
         { title: 'What', class: 'anywhere', cell: i => [h('b', KINDS[i.kind] ?? i.kind), ' ',
-            userText(i.tasks[0]?.error ?? i.cause), h('span.sub.only-s', incidentState(i))] },
+            userText(i.tasks[0]?.error ?? i.cause), i.detail ? h('span.sub', userText(i.detail)) : null, h('span.sub.only-s', incidentState(i))] },
         { title: 'Tasks', class: 'num', cell: i => number(i.count) },
         { title: 'Told to', class: 'from-m', cell: i => userText(names.get(i.setting) ?? '–') },
         { title: 'Told', class: 'num from-m', cell: i => i.told ? `${number(i.told)} times`.replace(/^1 times$/, 'once') : h('span.label',
@@ -97,7 +97,8 @@ function incidents(list, names, ctx) {
 }
 
 /** @param {any} i @param {Context} ctx */
-const incident = (i, ctx) => h('div.columns', h('div.c7', h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Task'),
+const incident = (i, ctx) => h('div.columns', h('div.c7', i.kind === 'ALERT' ? h('p', h('a', { href: relink(ctx.route, { rule: i.cause }) },
+    `What to do about ${i.cause}`)) : h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Task'),
     h('th', { scope: 'col' }, 'Error'),
     h('th.num.from-s', { scope: 'col' }, 'Attempt'))), h('tbody', i.tasks.map((/** @type {any} */ t) => h('tr', { key: t.id },
         h('td.anywhere', taskLink(t, { plain: true })),

@@ -70,8 +70,8 @@ export function ask(question) {
             state.busy = false;
             for (const { field, message } of error instanceof Problem ? error.errors : []) {
                 const known = fieldNamed(fields(), field);
-                if (known) state.errors[known.name] = message;
-                else state.general = `${field.replaceAll('_', ' ')}: ${message}`;
+                if (known) state.errors[known.name] = plain(message);
+                else state.general = plain(`${field}: ${message}`);
             }
             if (!state.general && !Object.keys(state.errors).length) state.general = /** @type {Error} */ (error).message;
             draw();
@@ -105,10 +105,15 @@ export function ask(question) {
     return dialog;
 }
 
-// The field of a form that a server's complaint is about: paused.for is the field "for".
-/** @template {{name: string}} F @param {F[]} fields @param {string} name @returns {F | undefined} */
+// Names of fields as words: on_failure is "on failure".
+/** @param {string} text */
+const plain = text => text.replace(/\b[a-z]+(_[a-z]+)+\b/g, word => word.replaceAll('_', ' '));
+
+// The field of a form that a server's complaint is about: paused.for is the field "for", on_alert a box of "Told of".
+/** @template {{name: string, options?: any[][]}} F @param {F[]} fields @param {string} name @returns {F | undefined} */
 export const fieldNamed = (fields, name) => fields.find(f => f.name === name) ?? fields.find(f => name.endsWith('.' + f.name))
-    ?? fields.find(f => name.startsWith(f.name + '.') || name.startsWith(f.name + '[') || f.name.endsWith('.' + name));
+    ?? fields.find(f => name.startsWith(f.name + '.') || name.startsWith(f.name + '[') || f.name.endsWith('.' + name)
+        || f.options?.some(([value]) => value === name));
 
 // The focus goes back to where it was; if that is gone, to the open pane or the page.
 /** @param {HTMLElement | null} before */

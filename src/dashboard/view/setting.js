@@ -1,6 +1,6 @@
 // A notification setting: where it tells, the form that makes or changes one, and what can be done with it.
 import { h } from '../lib/dom.js';
-import { fieldProblem, request } from '../lib/api.js';
+import { fieldProblem, isOperator, request } from '../lib/api.js';
 import { duration } from '../lib/time.js';
 import { changeSetting, newSetting, removeSetting, testSetting } from '../lib/command.js';
 import { actionList, userText, when } from './parts.js';
@@ -15,7 +15,11 @@ export const CHANNELS = { EMAIL: 'mail', SLACK_WEBHOOK: 'Slack', HTTP_WEBHOOK: '
 const EVENTS = [['on_failure', 'failure', 'a task has failed for good'], ['on_recovered', 'recovered', 'recurring tasks succeed again'],
     ['on_dead_letter', 'dead letter', 'as failure, but not for steps of workflows'],
     ['on_missed', 'missed', 'a run expired or was skipped because it was missed'],
-    ['on_retry', 'retry', 'an attempt failed, and another follows'], ['on_success', 'success', 'a task is completed']];
+    ['on_retry', 'retry', 'an attempt failed, and another follows'], ['on_success', 'success', 'a task is completed'],
+    ['on_alert', 'alert', 'a rule of this page fires']];
+
+// Rules are of the whole installation.
+const offered = () => EVENTS.filter(([field]) => field !== 'on_alert' || isOperator());
 
 /** @param {any} s */
 export const eventsOf = s => EVENTS.filter(([field]) => s[field]).map(([, word]) => word).join(', ') || 'nothing';
@@ -61,7 +65,7 @@ function fieldsOf(s, v) {
             options: [['HTTP_WEBHOOK', 'Webhook'], ['SLACK_WEBHOOK', 'Slack'], ['PUSH', 'Push (ntfy)'], ['EMAIL', 'Mail']] },
         ...channelFields(type, kept),
         { name: 'events', label: 'Told of', type: 'checks', value: EVENTS.map(([field]) => field).filter(field => s[field]),
-            options: EVENTS },
+            options: offered() },
         ...[['queue', 'Only of the queue'], ['name', 'Only of tasks named'], ['task_type', 'Only of the task type']].map(([name,
             label]) => (
             { name: 'filter.' + name, label, value: s.filter[name] ?? '', hint: 'empty: all; mail* for all that begin so' })),
@@ -91,7 +95,7 @@ export function settingOf(v, s) {
         else if (text) config[key] = key === 'priority' ? Number(text) : text;
     }
     return { name: v.name, delivery_type: v.delivery_type, delivery_config: config,
-        ...Object.fromEntries(EVENTS.map(([field]) => [field, v.events.includes(field)])),
+        ...Object.fromEntries(offered().map(([field]) => [field, v.events.includes(field)])),
         filter: Object.fromEntries(['queue', 'name', 'task_type'].map(n => [n, v['filter.' + n]?.trim() || null])), mode: v.mode,
         after: Number(v.after), group_wait: v.group_wait.trim(), group_window: v.group_window.trim(), repeat_every: v.repeat_every.trim(),
         max_per_hour: Number(v.max_per_hour) };

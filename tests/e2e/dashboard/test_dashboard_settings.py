@@ -85,8 +85,11 @@ def test_a_setting_is_changed_muted_turned_off_and_removed(alive, tabs):
 
 @pytest.mark.dashboard_all
 def test_an_acknowledged_incident_offers_no_acknowledgement(alive, tabs):
-    alive.api("POST", "/v1/tasks", {"name": "to-acknowledge", "target_type": "HTTP_CALLBACK", "target_config": {"url": alive.sink_url + "/status/451/ack"}, "retry": {"max_attempts": 1}})
-    found = lambda: [i for i in alive.api("GET", "/v1/incidents?state=OPEN")["incidents"] if i["tasks"][0]["name"] == "to-acknowledge"]
+    own = alive.api("POST", "/v1/notification-settings", {"name": "ack", "on_failure": True, "filter": {"name": "to-acknowledge"}, "group_wait": "0s",
+                    "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": alive.sink_url + "/told"}})["id"]
+    alive.api("POST", "/v1/tasks", {"name": "to-acknowledge", "target_type": "HTTP_CALLBACK", "retry": {"max_attempts": 1},
+                                    "target_config": {"url": alive.sink_url + "/status/451/ack"}})
+    found = lambda: [i for i in alive.api("GET", "/v1/incidents?state=OPEN&limit=100")["incidents"] if i["setting"] == own]
     incident = until(found, why="the failure opened no incident")[0]
     tab = tabs(alive).open(f"alerts?incident={incident['id']}")
     inner = tab.page.locator("tr.inner")
@@ -94,6 +97,7 @@ def test_an_acknowledged_incident_offers_no_acknowledgement(alive, tabs):
     inner.get_by_text("Acknowledged by").wait_for()
     assert inner.get_by_role("button", name="Acknowledge").count() == 0
     inner.get_by_role("button", name="Mute", exact=True).wait_for()
+    alive.api("DELETE", f"/v1/notification-settings/{own}")
 
 
 @pytest.mark.dashboard_all
