@@ -10,7 +10,7 @@ PAGES = ("Overview", "Tasks", "Executions", "Calendar", "Workflows", "Dead lette
 @pytest.fixture(scope="module")
 def acme(alive):
     """A tenant with a task that fails, a recurring one, and somebody who is told. Returns the secret of its admin key."""
-    alive.api("POST", "/v1/tenants", {"name": "acme"})
+    alive.api("POST", "/v1/tenants", {"name": "acme"}, expect=(201, 409))
     key = alive.api("POST", "/v1/api-keys", {"name": "acme-admin", "scopes": ["admin"], "tenant": "acme"})["key"]
     hook = {"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": alive.sink_url + "/told"}, "group_wait": "0s"}
     alive.api("POST", "/v1/notification-settings", {"name": "acme-ops", "on_failure": True, **hook}, key=key)
