@@ -196,5 +196,3 @@ export function moment(text, now) {
     const [, date, time] = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?))?$/.exec(word) ?? [];
     return date ? Date.parse(`${date}T${time ?? '00:00'}`) : NaN;
 }
-
-export const MOMENT_HINT = '1h, 7d, 2026-02-10, 2026-02-10T08:00:00Z';
