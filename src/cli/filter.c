@@ -17,6 +17,13 @@ const struct option filter_options[] = {
     { .flag = "task-type", .type = OPTION_TEXT, .value = "TYPE", .help = "only tasks of this task type, such as report.daily" },
     { .flag = "due-before", .type = OPTION_TIME, .value = "TIME", .help = "only tasks that fire before this time" },
     { .flag = "due-after", .type = OPTION_TIME, .value = "TIME", .help = "only tasks that fire after this time" },
+    { .flag = "created-before", .type = OPTION_TIME, .value = "TIME", .help = "only tasks that were created before this time" },
+    { .flag = "created-after", .type = OPTION_TIME, .value = "TIME", .help = "only tasks that were created at this time or later" },
+    /* of lists only */
+    { .flag = "id", .type = OPTION_TEXT, .value = "ID", .help = "only tasks whose id begins with ID" },
+    { .flag = "occurrences", .type = OPTION_FLAG, .help = "the runs of recurring tasks, too" },
+    { .flag = "search", .type = OPTION_TEXT, .value = "TEXT",
+      .help = "only tasks with TEXT in their name or a key, or with this id, trace, X-Request-Id or Idempotency-Key; payload:TEXT: in their payload" },
 };
 /* clang-format on */
 
@@ -72,8 +79,10 @@ static void filter_add_value(struct buf *query, const struct option *row, const 
         rfc3339_format(v->number, time);
         text = str_from(time);
     }
-    if (row->type == OPTION_FLAG)
+    if (row->type == OPTION_FLAG && strcmp(row->flag, "recurring") == 0)
         query_add(query, "type", S("RECURRING"));
+    else if (row->type == OPTION_FLAG)
+        query_add(query, row->flag, S("true"));
     else if (filter_query_name(str_from(row->flag), name))
         query_add(query, name, text);
 }
@@ -91,7 +100,7 @@ static void filter_add_name_beginning(struct buf *query, struct str name)
 
 void filter_from_options(const struct options *o, struct buf *query)
 {
-    for (size_t i = 0; i < FILTER_OPTION_COUNT; i++) {
+    for (size_t i = 0; i < FILTER_LIST_COUNT; i++) {
         const struct option *row = &filter_options[i];
         const struct option_value *v = option_get(o, row->flag);
         if (v->source <= FROM_PRESET || (row->type == OPTION_FLAG && !v->number))
@@ -123,8 +132,10 @@ static enum err filter_fail_unknown(struct str name, const char *field, struct e
         suggest_offer(&s, str_from(filter_options[i].flag));
     if (s.closest.p)
         return error_field(e, field, "has no filter %s; did you mean '" STR_FMT "'?", shown, STR_ARG(s.closest));
-    return error_field(
-        e, field, "has no filter %s; use status=, type=, name=, queue=, task-type=, due-before= or due-after=", shown);
+    return error_field(e, field,
+                       "has no filter %s; use status=, type=, name=, queue=, task-type=, due-before=, due-after=, "
+                       "created-before= or created-after=",
+                       shown);
 }
 
 static bool filter_has_name(const struct buf *query, const char *name)

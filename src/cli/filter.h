@@ -4,9 +4,10 @@
 #include "base/json/jsonw.h"
 #include "base/option/option.h"
 
-/* Filter options of commands that list tasks: --status, --queue, … */
-enum { FILTER_OPTION_COUNT = 8 };
-extern const struct option filter_options[FILTER_OPTION_COUNT];
+/* Filter options of commands that list tasks: --status, --queue, … The first FILTER_OPTION_COUNT are filters of actions
+ * (--filter), too. */
+enum { FILTER_OPTION_COUNT = 10, FILTER_LIST_COUNT = 13 };
+extern const struct option filter_options[FILTER_LIST_COUNT];
 
 /* Appends "?name=value" or "&name=value", percent-encoded. */
 void query_add(struct buf *query, const char *name, struct str value);

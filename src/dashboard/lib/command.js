@@ -44,7 +44,7 @@ export function taskActions(task, holds = '') {
     const final = ['COMPLETED', 'FAILED', 'CANCELLED', 'SKIPPED', 'EXPIRED'].includes(task.status);
     /** @type {Action[]} */
     const list = [];
-    if (task.status === 'FAILED' || task.status === 'CANCELLED' || task.status === 'EXPIRED') {
+    if (task.status === 'FAILED') {
         list.push(onTask(task, 'retry', 'retry', { label: 'Retry', done: `${named(task)} is tried again` }));
     }
     if (!final && task.status !== 'RUNNING') {
@@ -79,12 +79,15 @@ export function reverse(action, task) {
 /** @param {Record<string, string>} filter @returns {string} as --filter takes it */
 export const cliFilter = filter => Object.entries(filter).map(([name, value]) => `${name.replaceAll('_', '-')}=${value}`).join(',');
 
+// A filter of the command line has no commas in its values, and one state.
+/** @param {Record<string, any>} filter */
+const tellable = filter => Object.keys(filter).length > 0 && !Object.values(filter).some(value => String(value).includes(','));
+
 /** @param {string} action @param {Record<string, any>} filter @returns {Action} */
 export function bulk(action, filter) {
     const commands = /** @type {Record<string, string>} */ ({ 'run-now': 'run', delete: 'rm' });
-    const words = Object.fromEntries(Object.entries(filter).filter(([name]) => !['created_before', 'created_after', 'all'].includes(name)));
     return { label: action, scope: 'tasks:write', method: 'POST', path: '/v1/tasks/bulk', body: { action, filter },
-        cli: Object.keys(words).length ? [commands[action] ?? action, '--filter', cliFilter(words)] : null, danger: action === 'cancel'
+        cli: tellable(filter) ? [commands[action] ?? action, '--filter', cliFilter(filter)] : null, danger: action === 'cancel'
             || action === 'delete' };
 }
 

@@ -42,8 +42,8 @@ export const page = {
         const action = executionList(data.bad.length ? {} : resolved(filter, TIMES, ctx.now)), line = cli(action);
         return [
             h('header', { key: 'head' }, h('div.head', h('h1', { tabindex: -1 }, 'Executions'), h('span.second',
-                `the latest ${data.rows.length}`), h('span.grow'), copyButton(curl(action, location.origin), 'curl'),
-                line ? copyButton(line, 'CLI') : null,
+                `the latest ${data.rows.length}`), h('span.grow'), h('span.chips.from-s', copyButton(curl(action, location.origin), 'curl'),
+                    line ? copyButton(line, 'CLI') : null),
                 segments('State', [['All', relink(ctx.route, { status: null, cursor: null }), !status], ['Completed',
                     relink(ctx.route, { status: 'COMPLETED', cursor: null }), status === 'COMPLETED'],
                     ['Failed', relink(ctx.route, { status: 'FAILED,LOST', cursor: null }), status === 'FAILED,LOST']])),

@@ -54,7 +54,7 @@ function verdict(data, ctx) {
 // How many tasks are in each state: counts of lists, in place of the totals of the installation.
 /** @param {Context} ctx */
 async function loadOwn(ctx) {
-    const [slow, ...counts] = await Promise.all([loadSlow(ctx), ...STATES.map(status => maybe('/v1/tasks',
+    const [slow, ...counts] = await Promise.all([loadSlow(ctx, null), ...STATES.map(status => maybe('/v1/tasks',
         { status, page: 1, limit: 1, view: 'brief', occurrences: 'true' }))]);
     return { ...slow, status: { nodes: [], tasks: Object.fromEntries(STATES.map((s, i) => [s, counts[i]?.pagination.total ?? 0])) } };
 }
