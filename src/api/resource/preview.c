@@ -302,8 +302,8 @@ static enum err preview_check_between(struct between_params *p, struct error *e)
         p->from_ms -= floor_mod(p->from_ms, (int64_t)MINUTE_MS);
         p->to_ms += floor_mod(-p->to_ms, (int64_t)MINUTE_MS);
     }
-    if (p->to_ms <= p->from_ms)
-        return error_field(e, "to", "must be after 'from'");
+    if (query_check_range(p->from_ms, p->to_ms, e))
+        return e->code;
     if (p->to_ms - p->from_ms > SPAN_MAX_MS)
         return error_field(e, "to", "is more than 31 days after 'from'");
     if (p->group_by == PREVIEW_BY_MINUTE && (p->to_ms - p->from_ms) / MINUTE_MS > MINUTES_MAX)

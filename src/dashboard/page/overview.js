@@ -71,7 +71,7 @@ export async function loadSlow(ctx, tenant) {
             { status: 'RUNNING', limit: 10 }) : null, ctx.can('admin') && connection.session?.tenant === 'default' ? maybe('/v1/tenants',
             { limit: 200 }) : null]);
     const executions = attempts?.executions ?? [], cut = !!attempts?.pagination?.next_cursor;
-    const history = historyOfStats(stats) ?? historyOfExecutions(tenant ? [] : executions, cut && !tenant, now);
+    const history = historyOfStats(stats, tenant ? 1 : undefined) ?? historyOfExecutions(tenant ? [] : executions, cut && !tenant, now);
     const waiting = await Promise.all((runs?.workflows ?? []).map(async (/** @type {any} */ run) => {
         const status = await maybe(`/v1/workflows/${run.id}/status`);
         return (status?.awaiting ?? []).map((/** @type {any} */ a) => ({ ...a, run: run.id,

@@ -47,6 +47,8 @@ export default async lib => {
                 ...Array.from({ length: 10 }, (_, i) => point((10 - i) * 60000, 5))] });
             same([hist.times.length, hist.failed[0], hist.p99[0], hist.bucketMs, historyOfStats({ points: [] })], [10, 3, 500, 60000,
                 null]);
+            const young = { step_seconds: 60, points: [point(180000, 0), point(120000, 0), point(60000, 5)] };
+            same([historyOfStats(young), historyOfStats(young, 1).times.length], [null, 3]);
         },
         'causes are counted by what failed said': () => same(causesOf([{ status: 'FAILED', error_message: 'a', queue: 'q' },
             { status: 'FAILED', error_message: 'b', queue: 'q' }, { status: 'LOST', error_message: 'b', queue: 'q' },
