@@ -158,10 +158,11 @@ def test_an_await_takes_signals(client):
     url = f"/v1/workflows/{made['id']}/signals"
     assert client.post(f"{url}/approvd").status == 404
     first = client.post(f"{url}/approved", {"by": "ann", "payload": 1}).json
-    assert first == {"signal": "approved", "step": "sign", "received": 1, "rejections": 0, "approvals": 2}
+    assert first == {"signal": "approved", "step": "sign", "received": 1, "rejections": 0, "approvals": 2, "repeated": False}
     assert client.post(f"{url}/approved", {"by": "ann", "payload": 1}).status == 200
     assert client.post(f"{url}/approved", {"by": "ann", "payload": 2}).status == 409
-    assert status(client, made["id"])["awaiting"][0]["received"] == 1
+    waits = status(client, made["id"])["awaiting"][0]
+    assert waits["received"] == 1 and [sender["decision"] for sender in waits["senders"]] == ["APPROVE"]
     assert client.post(f"{url}/approved", {"by": "bob"}).json["received"] == 2
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert client.post(f"{url}/approved", {"by": "eve"}).status == 409
@@ -723,7 +724,7 @@ def test_a_signal_that_is_repeated_after_the_end_is_answered_as_before(client):
     first = send({"payload": {"n": 1}})
     assert ended(client, made)["status"] == "COMPLETED"
     again = send({"payload": {"n": 1}})
-    assert (again.status, again.json) == (200, first.json)
+    assert (again.status, again.json) == (200, {**first.json, "repeated": True})
     for other in ({"payload": {"n": 2}}, {"payload": {"n": 1}, "by": "ann"}):
         refused = send(other)
         assert refused.status == 409 and "COMPLETED since" in refused.json["detail"], refused
@@ -740,6 +741,17 @@ def test_a_run_with_too_many_tasks_fails_with_the_reason(server, client):
     assert client.post(f"/v1/workflows/{made}/signals/go").status == 200
     done = ended(client, made)
     assert done["status"] == "FAILED" and done["failed_step"] == "m" and "at most 100000 tasks" in done["last_error"], done
+
+
+def test_attempts_of_steps_are_named_by_run_and_step(client):
+    definition = {"steps": [{"name": "a", "target_type": "NOOP"}, {"name": "m", "depends_on": ["a"], "map": {"over": [1, 2]}, "target_type": "NOOP"}]}
+    made = run(client, name="named", definition=definition)["id"]
+    ended(client, made)
+    names = lambda query: [(x.get("run_name"), x.get("step"), x.get("item")) for x in client.get(f"/v1/executions?{query}").json["executions"] if x.get("run") == made]
+    until(lambda: len(names("steps=true")) == 4)
+    assert sorted(names("steps=true"), key=str) == [("named", "a", None), ("named", "m", 0), ("named", "m", 1), ("named", "m", None)]
+    assert names("steps=false") == names("limit=100") == []
+    assert client.get("/v1/executions?steps=yes").status == 400
 
 
 def test_a_run_that_waits_is_edited(client, receiver):

@@ -4,6 +4,7 @@
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "api/workflow/run.h"
 
 #define HISTORY_TIME_MAX (INT64_MAX / 1000000) /* in milliseconds: its microseconds can be counted */
 
@@ -133,12 +134,14 @@ struct history_query {
     unsigned results;
     int64_t limit, from_ms, to_ms;
     struct str cursor, worker, queue;
+    int steps; /* 2: true */
 };
 
 static enum err history_read_filter(struct request *q, struct history_query *p, struct history_filter *ret,
                                     struct error *e)
 {
     enum { NOW_SLACK_MS = 60000 }; /* clocks of nodes differ */
+    static const char *const yes_no_names[] = { "false", "true", NULL };
     static const struct query_field known[] = {
         { .name = "status", .kind = QUERY_RESULTS, .offset = offsetof(struct history_query, results) },
         { .name = "limit",
@@ -154,6 +157,10 @@ static enum err history_read_filter(struct request *q, struct history_query *p, 
         { .name = "queue", .kind = QUERY_TEXT, .offset = offsetof(struct history_query, queue) },
         { .name = "from", .kind = QUERY_TIME, .offset = offsetof(struct history_query, from_ms) },
         { .name = "to", .kind = QUERY_TIME, .offset = offsetof(struct history_query, to_ms) },
+        { .name = "steps",
+          .kind = QUERY_CHOICE,
+          .offset = offsetof(struct history_query, steps),
+          .names = yes_no_names },
     };
     struct history_filter f = { .tenant = q->who.tenant, .may_lag = true };
     if (query_read(q->query, known, array_count(known), p, &q->arena, e) || seal_open_id(q, p->cursor, &f.before, e))
@@ -168,6 +175,26 @@ static enum err history_read_filter(struct request *q, struct history_query *p, 
     f.limit = (size_t)p->limit;
     *ret = f;
     return ERR_OK;
+}
+
+/* Of a step of a workflow: its run and its name. Steps have no name of their own, and a list of ids tells nobody
+ * anything. */
+static void history_write_step(struct request *q, struct reader *r, struct jw *w, const struct history_row *row)
+{
+    struct arena_mark mark = arena_mark(&q->arena);
+    struct error ignored;
+    struct task t, run;
+    struct str step;
+    bool is_step = !row->name.n && row->queue.n &&
+                   reader_get(r, q->who.tenant, row->execution.task, &q->arena, &t, &ignored) == ERR_OK &&
+                   !uuid_is_nil(t.run);
+    if (is_step && run_step_name(q, r, &t, &step, &ignored) == ERR_OK && step.n) {
+        bool is_named = reader_get(r, q->who.tenant, t.run, &q->arena, &run, &ignored) == ERR_OK;
+        jw_kv_uuid(w, "run", t.run);
+        jw_kv_str_or_null(w, "run_name", is_named ? run.name : S(""));
+        run_write_place(w, &t, step);
+    }
+    arena_rewind(&q->arena, mark);
 }
 
 enum handled executions_of_all(struct request *q, struct reader *r)
@@ -187,6 +214,8 @@ enum handled executions_of_all(struct request *q, struct reader *r)
         execution_facts(&w, &page.v[i].execution);
         jw_kv_str_or_null(&w, "task_name", page.v[i].name);
         jw_kv_str_or_null(&w, "queue", page.v[i].queue);
+        if (p.steps == 2)
+            history_write_step(q, r, &w, &page.v[i]);
         jw_object_end(&w);
     }
     jw_array_end(&w);

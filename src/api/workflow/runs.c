@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "api/resource/change.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
@@ -362,6 +363,27 @@ enum handled workflows_get(struct request *q, struct reader *r)
 
 /* ---- status ---- */
 
+/* Who has decided, in the order in which they did. */
+static enum err workflows_write_senders(struct request *q, struct reader *r, const struct signal_rows *v, struct jw *w,
+                                        struct error *e)
+{
+    enum { SENDERS_SHOWN = 20 };
+    jw_key(w, "senders");
+    jw_array(w);
+    for (size_t i = 0; i < min_of(v->n, (size_t)SENDERS_SHOWN); i++) {
+        struct str name;
+        if (change_sender_name(q, r, v->v[i].sender, &name, e))
+            return e->code;
+        jw_object(w);
+        jw_kv_str(w, "name", name);
+        jw_kv_cstr(w, "decision", v->v[i].rejects ? "REJECT" : "APPROVE");
+        jw_kv_time(w, "at", v->v[i].time_ms);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+    return ERR_OK;
+}
+
 static enum err workflows_write_awaiting(struct request *q, struct reader *r, const struct workflow_run *run,
                                          const struct dag *d, const struct run_tally *tally, struct jw *w,
                                          struct error *e)
@@ -380,6 +402,8 @@ static enum err workflows_write_awaiting(struct request *q, struct reader *r, co
         jw_kv_i64(w, "approvals", s->await.approvals);
         jw_kv_i64(w, "received", (int64_t)(signals.n - signal_rejections(&signals)));
         jw_kv_i64(w, "rejections", (int64_t)signal_rejections(&signals));
+        if (workflows_write_senders(q, r, &signals, w, e))
+            return e->code;
         jw_kv_time_or_null(w, "since", a->since_ms);
         jw_kv_time_or_null(w, "timeout_at", a->timeout_ms);
         jw_object_end(w);

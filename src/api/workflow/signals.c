@@ -165,6 +165,7 @@ static enum err signals_write_answer(struct request *q, struct reader *r, const 
     jw_kv_i64(&w, "received", (int64_t)(v.n + !known - rejections));
     jw_kv_i64(&w, "rejections", (int64_t)rejections);
     jw_kv_i64(&w, "approvals", s->approvals);
+    jw_kv_bool(&w, "repeated", known);
     jw_object_end(&w);
     return ERR_OK;
 }

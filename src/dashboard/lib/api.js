@@ -14,17 +14,25 @@ export class Problem extends Error {
     }
 }
 
-/** @typedef {{tenant: string, scopes: string[], csrf_token: string, name?: string}} Session */
+// A complaint of the page itself about a field, shown beside it as the server's are.
+/** @param {string} field @param {string} message */
+export const fieldProblem = (field, message) => new Problem(400, { detail: message, errors: [{ field, message }] });
+
+/** @typedef {{tenant: string, scopes: string[], csrf_token: string, name?: string, key_id?: string}} Session */
 /** @type {{session: Session | null, onLogout: () => void}} */
 export const connection = { session: null, onLogout: () => {} };
 
 /** @typedef {{method?: string, body?: any, etag?: string | number | null, signal?: AbortSignal, quiet?: boolean}} Ask */
+
+// A browser takes these for steps in a path and would ask for something else, also if they are escaped.
+const DOTS = /(^|\/)(\.|%2e){1,2}(\/|$)/i;
 
 /**
  * @param {string} path @param {Ask} [ask] @returns {Promise<any>} the body; null if there is none
  */
 export async function request(path, ask = {}) {
     const method = ask.method ?? 'GET';
+    if (DOTS.test(path.split('?')[0])) throw new Problem(404, { detail: 'nothing can have this name' });
     /** @type {Record<string, string>} */
     const headers = { Accept: 'application/json' };
     if (ask.body !== undefined) headers['Content-Type'] = 'application/json';
@@ -79,6 +87,9 @@ export async function maybe(path, query) {
 export const login = body => request('/v1/session', { method: 'POST', body, quiet: true });
 export const session = () => request('/v1/session', { quiet: true });
 export const logout = () => request('/v1/session', { method: 'DELETE', quiet: true });
+
+// A key of the tenant `default` sees the installation, others only what is theirs.
+export const isOperator = () => connection.session?.tenant === 'default';
 
 // Whether the session may use a scope.
 /** @param {string} scope */

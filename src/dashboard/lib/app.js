@@ -1,13 +1,13 @@
 // The loop: route → page → data → view. A page is a module with load (data), view (a pure function of data and context) and actions.
 // Old data stays on the screen while new data comes; a failure says how old it is.
 import { render } from './dom.js';
-import { can, logout, Problem, request } from './api.js';
+import { can, isOperator, logout, Problem, request } from './api.js';
 import { go, link, parseRoute } from './router.js';
 import { startLive, throttled } from './live.js';
 import { isTyping, keyHandler, KEY_HELP, keysAreOn, setKeys } from './keys.js';
 import { reverse } from './command.js';
-import { ask, show, toast } from '../view/dialog.js';
-import { keyDialog, shell } from '../view/shell.js';
+import { ask, giveBack, show, toast } from '../view/dialog.js';
+import { keyDialog, shell, UNKNOWN } from '../view/shell.js';
 
 /**
  * @typedef {import('./router.js').Route} Route
@@ -25,40 +25,48 @@ import { keyDialog, shell } from '../view/shell.js';
 
 const ANNOUNCE_MS = 5000, COUNTS_MS = 10000;
 
-// name → [title, module, scope]. What one may not see is not in the menu.
-/** @type {Record<string, [string, string, string]>} */
+// name → [title, module, scopes of which one is enough; of a key of another tenant, if they differ]. A page that the key may not see is
+// not in the menu.
+/** @type {Record<string, [string, string, string[], string[]?]>} */
 export const PAGES = {
-    overview: ['Overview', '../page/overview.js', 'status:read'],
-    tasks: ['Tasks', '../page/tasks.js', 'tasks:read'],
-    executions: ['Executions', '../page/executions.js', 'tasks:read'],
-    calendar: ['Calendar', '../page/calendar.js', 'tasks:read'],
-    workflows: ['Workflows', '../page/workflows.js', 'workflows:read'],
-    dlq: ['Dead letters', '../page/dlq.js', 'dlq:read'],
-    queues: ['Queues', '../page/queues.js', 'queues:read'],
-    nodes: ['Nodes', '../page/nodes.js', 'status:read'],
-    alerts: ['Alerts', '../page/alerts.js', 'status:read'],
-    admin: ['Admin', '../page/admin.js', 'admin'],
+    overview: ['Overview', '../page/overview.js', ['status:read'], ['tasks:read']],
+    tasks: ['Tasks', '../page/tasks.js', ['tasks:read']],
+    executions: ['Executions', '../page/executions.js', ['tasks:read']],
+    calendar: ['Calendar', '../page/calendar.js', ['tasks:read']],
+    workflows: ['Workflows', '../page/workflows.js', ['workflows:read']],
+    dlq: ['Dead letters', '../page/dlq.js', ['dlq:read']],
+    queues: ['Queues', '../page/queues.js', ['queues:read']],
+    nodes: ['Nodes', '../page/nodes.js', ['status:read'], []],
+    alerts: ['Alerts', '../page/alerts.js', ['notifications:read', 'status:read'], ['notifications:read']],
+    admin: ['Admin', '../page/admin.js', ['admin']],
 };
 // A page of one thing: tasks/ID.
 /** @type {Record<string, string>} */
 const DETAILS = { tasks: '../page/task.js', workflows: '../page/run.js', 'tasks/edit': '../page/edit.js' };
 
-// The first page that a key may see.
-export const home = () => link([Object.keys(PAGES).find(name => can(PAGES[name][2])) ?? 'tasks']);
+/** @param {string} name of a page */
+export function maySee(name) {
+    const [, , own, others] = PAGES[name];
+    return (isOperator() ? own : others ?? own).some(can);
+}
 
-/** @param {Route} route */
+// The first page that a key may see.
+export const home = () => link([Object.keys(PAGES).find(maySee) ?? 'tasks']);
+
+/** @param {Route} route @returns {string} of the module; empty: there is no such page */
 function moduleOf(route) {
-    const [name, id, verb] = route.parts;
+    const [name, id, verb, more] = route.parts;
+    if (!Object.hasOwn(PAGES, name) || more !== undefined || verb !== undefined && !(name === 'tasks' && verb === 'edit')) return '';
     if (name === 'tasks' && (id === 'new' || verb === 'edit')) return DETAILS['tasks/edit'];
-    return id && DETAILS[name] ? DETAILS[name] : PAGES[name]?.[1] ?? PAGES.overview[1];
+    if (id !== undefined) return DETAILS[name] ?? '';
+    return name === 'overview' && !isOperator() ? '../page/tenant.js' : PAGES[name][1];
 }
 
 /** @param {HTMLElement} root @param {() => void} onEnd */
 export function startApp(root, onEnd) {
     /** @type {any} */
     const frame = { counts: {}, menu: false, live: 'starting', retryAt: 0, paused: false,
-        zone: localStorage.getItem('belfry.zone') ?? 'local',
-        hasAlerts: false };
+        zone: localStorage.getItem('belfry.zone') ?? 'local' };
     /** @type {{route: Route, page: Page | null, data: any, error: Error | null, ui: any, loadedAt: number, visit: number, settled: boolean}} */
     let view = { route: parseRoute(location.hash), page: null, data: null, error: null, ui: {}, loadedAt: 0, visit: 0, settled: false };
     let stopped = false, wanted = 0;
@@ -81,8 +89,10 @@ export function startApp(root, onEnd) {
         const name = view.route.parts[0];
         const title = view.page ? view.page.title(view.route, view.data) : PAGES[name]?.[0] ?? '';
         document.title = `${title} · Belfry`;
+        const focused = /** @type {HTMLElement | null} */ (document.activeElement);
         if (view.page?.says && view.data !== null) announce(view.page.says(view.data, ctx));
         render(root, shell(frame, ctx, view.page, view.data, controls));
+        if (focused && focused !== document.body && !focused.isConnected) giveBack(null); // what one was at has gone
     }
 
     let announced = '', announcedAt = 0;
@@ -95,6 +105,13 @@ export function startApp(root, onEnd) {
         announcedAt = Date.now();
         const place = document.getElementById('live');
         if (place && !first) place.textContent = text;
+    }
+
+    // What was said of the last page is over.
+    function hush() {
+        const place = document.getElementById('live');
+        announced = '';
+        if (place) place.textContent = '';
     }
 
     /** @param {Record<string, any>} change */
@@ -122,8 +139,7 @@ export function startApp(root, onEnd) {
     let loading = throttled(load);
 
     async function loadFrame() {
-        const counts = await frameCounts(frame);
-        if (counts) frame.counts = counts;
+        frame.counts = await frameCounts(frame);
         draw();
     }
     const frameLoading = throttled(loadFrame, 5000);
@@ -136,17 +152,20 @@ export function startApp(root, onEnd) {
         view = { route, page: same ? view.page : null, data: same ? view.data : null, error: null, ui: same ? view.ui : {},
             loadedAt: same ? view.loadedAt : 0, visit, settled: false };
         frame.menu = false;
+        if (!same) hush();
         if (!same) view.ui = {};
         draw();
         if (!view.page) {
-            const page = await import(path);
+            const page = path ? (await import(path)).page : UNKNOWN;
             if (visit !== view.visit) return;
-            view.page = page.page;
+            view.page = page;
             window.scrollTo(0, 0);
         }
         loading.stop(); // what the last page still waits for does not hold this one
         loading = throttled(load);
         await loading.now();
+        if (frame.toPane && visit === view.visit) requestAnimationFrame(() => requestAnimationFrame(() => giveBack(null)));
+        frame.toPane = false;
         if (!same && visit === view.visit && !isTyping(document.activeElement)) {
             requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector('#main h1'))?.focus({ preventScroll: true }));
         }
@@ -215,17 +234,14 @@ export function startApp(root, onEnd) {
         search: () => document.getElementById('search')?.focus(),
         help: controls.help,
         row: step => moveRow(step),
-        select: () => /** @type {HTMLInputElement | null} */ (document.querySelector('tr.focused input[type=checkbox]'))?.click(),
+        select: () => /** @type {HTMLInputElement | null} */ (rowOf(view.ui.row)?.querySelector('input[type=checkbox]'))?.click(),
         open: () => {
-            const a = /** @type {HTMLElement | null} */ (document.querySelector('tr.focused a'));
+            const a = /** @type {HTMLElement | null | undefined} */ (rowOf(view.ui.row)?.querySelector('a, button[aria-expanded]'));
+            frame.toPane = !!a;
             a?.click();
             return !!a;
         },
-        actions: () => {
-            const first = ['[data-actions]', '.actions',
-                '.head'].map(place => document.querySelector(`#main ${place} button`)).find(Boolean);
-            /** @type {HTMLElement | undefined} */ (first)?.focus();
-        },
+        actions: () => firstAction(view.ui.row)?.focus(),
         pause: controls.togglePause,
         escape: () => {
             if (document.querySelector('dialog[open]')) return;
@@ -263,9 +279,24 @@ export function startApp(root, onEnd) {
     };
 }
 
+// The row that is highlighted now, also if it is not drawn so yet.
+/** @param {string | null | undefined} key */
+const rowOf = key => key ? document.querySelector(`#main tr[data-row="${CSS.escape(key)}"]`) : null;
+
+// What '.' goes to: an action of the selection, of the highlighted row, or of its pane if that is open; else the page's.
+/** @param {string | null | undefined} key @returns {HTMLElement | null} */
+function firstAction(key) {
+    const row = rowOf(key), own = row && !row.querySelector('[aria-current=true]') ? row : null;
+    const places = own && !document.querySelector('#main .bulk') ? [own.querySelector('.w-acts'), own]
+        : ['.bulk [data-actions]', 'aside.panel .actions', '[data-actions]', '.actions',
+            '.head'].map(p => document.querySelector(`#main ${p}`));
+    return /** @type {HTMLElement | null} */ (places.map(p => p?.querySelector('button:enabled')).find(Boolean) ?? null);
+}
+
 /** @type {Record<string, string>} */
 const CONSEQUENCES = {
     Cancel: 'A running call is aborted. A cancelled task stays in lists, and does not run any more.',
+    Remove: 'It tells nothing any more, and its open incidents are closed. It cannot be taken back.',
     Delete: 'It leaves all lists. What it did stays in the list of executions until retention removes it.',
 };
 
@@ -290,24 +321,18 @@ function countsMoved(frame, counts) {
 // Numbers of the menu and the foot.
 /** @param {any} frame */
 async function frameCounts(frame) {
-    if (!can('status:read')) return null;
-    try {
-        const status = await request('/v1/scheduler/status');
-        // What this server does not have is not asked for again.
-        const absent = frame.absent ??= new Set();
-        /** @param {string} path */
-        const known = path => absent.has(path) ? null : request(path).catch(error => { if ([403,
-            404].includes(error.status)) absent.add(path); return null; });
-        const [breakers, alerts, incidents] = await Promise.all([can('queues:read') ? known('/v1/breakers?limit=100') : null,
-            known('/v1/alerts'), can('notifications:read') ? known('/v1/incidents?limit=100&state=OPEN') : null]);
-        frame.hasAlerts = alerts !== null || incidents !== null;
-        const firing = (alerts?.alerts ?? []).filter((/** @type {any} */ a) => a.state === 'firing' && a.severity !== 'none');
-        frame.version = status.version;
-        frame.nodes = status.nodes?.length ?? 0;
-        return { dlq: status.tasks?.FAILED ?? 0, nodes: frame.nodes, breakers: breakers?.breakers?.length ?? 0,
-            alerts: firing.length + (incidents?.incidents ?? []).filter((/** @type {any} */ i) => i.state === 'OPEN'
-                && !i.acknowledged_at).length };
-    } catch {
-        return null;
-    }
+    const all = isOperator() && can('status:read');
+    /** @param {boolean} may @param {string} path */
+    const known = (may, path) => may ? request(path).catch(() => null) : null;
+    const [status, breakers, alerts, incidents, dead] = await Promise.all([known(all, '/v1/scheduler/status'),
+        known(can('queues:read'), '/v1/breakers?limit=100'), known(all, '/v1/alerts'),
+        known(can('notifications:read'), '/v1/incidents?limit=100&state=OPEN'), known(can('dlq:read'), '/v1/dlq?group_by=cause')]);
+    const firing = (alerts?.alerts ?? []).filter((/** @type {any} */ a) => a.state === 'firing' && a.severity !== 'none');
+    const unseen = (incidents?.incidents ?? []).filter((/** @type {any} */ i) => i.state === 'OPEN' && !i.acknowledged_at);
+    const before = frame.counts; // which stay while the server does not answer
+    frame.version = status?.version ?? frame.version;
+    frame.nodes = status?.nodes?.length ?? frame.nodes ?? 0;
+    return { dlq: dead ? dead.groups.reduce((/** @type {number} */ n, /** @type {any} */ g) => n + g.count, 0) : before.dlq,
+        nodes: frame.nodes, breakers: breakers ? breakers.breakers.length : before.breakers,
+        alerts: alerts || incidents ? firing.length + unseen.length : before.alerts };
 }

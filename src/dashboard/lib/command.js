@@ -5,7 +5,7 @@ import { withQuery } from './api.js';
 /**
  * @typedef {{
  *   label: string, scope: string, method: string, path: string, body?: any, etag?: number | string | null,
- *   cli: string[] | null, danger?: boolean, done?: string, hint?: string
+ *   cli: string[] | null, danger?: boolean, done?: string, hint?: string, ask?: () => void
  * }} Action
  */
 
@@ -39,8 +39,8 @@ const onTask = (task, verb, command, more = {}) => ({ label: verb, scope: 'tasks
 const named = task => task.name || String(task.id).slice(0, 18);
 
 // The actions that make sense for a task in its state.
-/** @param {any} task @returns {Action[]} */
-export function taskActions(task) {
+/** @param {any} task @param {string} [holds] what holds it even if it is due @returns {Action[]} */
+export function taskActions(task, holds = '') {
     const final = ['COMPLETED', 'FAILED', 'CANCELLED', 'SKIPPED', 'EXPIRED'].includes(task.status);
     /** @type {Action[]} */
     const list = [];
@@ -49,7 +49,8 @@ export function taskActions(task) {
     }
     if (!final && task.status !== 'RUNNING') {
         list.push(onTask(task, 'run-now', 'run', { label: 'Run now', hint: task.type === 'RECURRING' ? 'one run more' : 'at once',
-            done: `${named(task)} starts`, ...task.status === 'BLOCKED' ? { body: { force: true }, cli: ['run', '--force', task.id],
+            done: holds ? `${named(task)} is due now, but it waits: ${holds}` : `${named(task)} starts`, ...task.status === 'BLOCKED'
+                ? { body: { force: true }, cli: ['run', '--force', task.id],
                 hint: 'although it is blocked' } : {} }));
     }
     if (task.status === 'PAUSED') list.push(onTask(task, 'resume', 'resume', { label: 'Resume', done: `${named(task)} goes on` }));
@@ -221,6 +222,37 @@ export const resend = n => ({ label: 'Resend', scope: 'notifications:write', met
 export const testSetting = setting => ({ label: 'Send a test', scope: 'notifications:write', method: 'POST',
     path: `/v1/notification-settings/${setting.id}/test`, cli: ['notify', 'test', setting.name] });
 
+// The command line makes a setting with the usual times, on one channel.
+/** @param {Record<string, any>} s @returns {string[] | null} */
+function settingWords(s) {
+    const c = s.delivery_config, on = ['success', 'failure', 'retry', 'missed', 'dead_letter', 'recovered', 'alert'].filter(word => s['on_' + word]);
+    const usual = s.mode === 'CHANGES' && s.group_window === '5m' && s.repeat_every === '4h' && s.max_per_hour === 60
+        && !s.filter.task_type && !c.priority;
+    const where = /** @type {Record<string, string[]>} */ ({ HTTP_WEBHOOK: ['--webhook', c.url ?? 'URL', ...c.secret ? ['--secret',
+        c.secret] : []],
+        SLACK_WEBHOOK: ['--slack', c.url ?? 'URL'], PUSH: ['--push', `${c.url ?? 'URL'}/${c.topic ?? 'TOPIC'}`, ...c.token ? ['--token',
+            c.token] : []],
+        EMAIL: ['--email', (c.to ?? []).join(',')] })[s.delivery_type];
+    return usual && on.length ? ['notify', 'add', s.name || 'NAME', ...where, '--on', on.join(','), ...s.filter.queue ? ['--queue',
+        s.filter.queue] : [],
+        ...s.filter.name ? ['--name', s.filter.name] : [], ...s.after > 1 ? ['--after', String(s.after)] : [],
+        ...s.group_wait === '10s' ? [] : ['--wait', s.group_wait]] : null;
+}
+
+/** @param {Record<string, any>} setting @returns {Action} */
+export const newSetting = setting => ({ label: 'New setting', scope: 'notifications:write', method: 'POST',
+    path: '/v1/notification-settings',
+    body: setting, cli: settingWords(setting) });
+
+/** @param {any} setting @param {Record<string, any>} body @returns {Action} */
+export const changeSetting = (setting, body) => ({ label: 'Change', scope: 'notifications:write', method: 'PATCH',
+    path: `/v1/notification-settings/${setting.id}`, body, etag: setting.version, cli: null });
+
+/** @param {any} setting @returns {Action} */
+export const removeSetting = setting => ({ label: 'Remove…', scope: 'notifications:write', method: 'DELETE', danger: true,
+    path: `/v1/notification-settings/${setting.id}`, cli: ['notify', 'remove', setting.id], done: `${setting.name} is removed`,
+    hint: 'it tells nothing any more' });
+
 // ---- keys and tenants
 
 /** @param {any} key @param {string} [own] the tenant of the session @returns {Action} */
@@ -230,11 +262,11 @@ export function revokeKey(key, own) {
         danger: true, cli: ['key', 'revoke', key.id, ...elsewhere ? ['--tenant', key.tenant] : []], done: `${key.name} is revoked` };
 }
 
-/** @param {Record<string, string>} v @param {string | null} tenant @param {number} now @returns {Action} */
+/** @param {Record<string, any>} v @param {string | null} tenant @param {number} now @returns {Action} */
 export const newKey = (v, tenant, now) => ({ label: 'New key', scope: 'admin', method: 'POST', path: '/v1/api-keys',
-    body: { name: v.name, scopes: v.scopes.split(/[\s,]+/).filter(Boolean), ...tenant ? { tenant } : {},
+    body: { name: v.name, scopes: v.scopes, ...tenant ? { tenant } : {},
         ...v.days ? { expires_at: new Date(now + Number(v.days) * 86400000).toISOString() } : {} },
-    cli: ['key', 'create', v.name || 'NAME', '--scopes', v.scopes.replace(/\s+/g, ''), ...v.days ? ['--expires-in', `${v.days}d`] : [],
+    cli: ['key', 'create', v.name || 'NAME', '--scopes', v.scopes.join(','), ...v.days ? ['--expires-in', `${v.days}d`] : [],
         ...tenant ? ['--tenant', tenant] : []] });
 
 /** @param {Record<string, string>} v @returns {Action} */

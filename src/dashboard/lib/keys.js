@@ -56,9 +56,8 @@ export function keyHandler(actions) {
         }
         afterG = event.key === 'g' ? Date.now() : 0;
         if (event.key === 'Enter') {
-            if (document.activeElement === document.body || document.activeElement?.tagName === 'H1') {
-                if (actions.open()) event.preventDefault();
-            }
+            if (!document.activeElement?.closest('a, button, input, select, textarea, summary, [role=button]')
+                && actions.open()) event.preventDefault();
             return;
         }
         if (table[event.key]) {

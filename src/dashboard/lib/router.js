@@ -28,6 +28,10 @@ export function link(parts, query = {}) {
     return '#/' + parts.map(encodeURIComponent).join('/') + (text ? '?' + text : '');
 }
 
+// The tasks of a queue that are due and wait: what its count counts.
+/** @param {string} queue */
+export const dueLink = queue => link(['tasks'], { queue, status: 'SCHEDULED', due_before: '0s', occurrences: 'true' });
+
 // The same view with some parameters changed; null removes one.
 /** @param {Route} route @param {Record<string, any>} change */
 export function relink(route, change) {

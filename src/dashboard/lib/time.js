@@ -39,6 +39,7 @@ const FIELDS_MAX = 4000;
 // The calendar fields of an instant in a zone.
 /** @param {number} ms @param {string} zone @returns {Fields} */
 export function fieldsOf(ms, zone) {
+    if (!Number.isFinite(ms)) ms = 0; // an address may hold anything
     const key = zone + Math.floor(ms / SECOND);
     let known = fields.get(key);
     if (!known) {
@@ -100,7 +101,7 @@ const names = new Map();
 // The short name of a zone at an instant: CEST, GMT+9, UTC.
 /** @param {number} ms @param {string} zone */
 export function zoneName(ms, zone) {
-    if (zone === 'UTC') return 'UTC';
+    if (zone === 'UTC' || !Number.isFinite(ms)) return 'UTC';
     const key = zone + Math.floor(ms / (15 * MINUTE)); // clocks change at quarters of an hour
     let name = names.get(key);
     if (name === undefined) {
@@ -114,6 +115,7 @@ export function zoneName(ms, zone) {
 // The exact time: the day is left out if it is today.
 /** @param {number} ms @param {number} now @param {string} zone */
 export function absolute(ms, now, zone) {
+    if (!Number.isFinite(ms)) return '–';
     const a = fieldsOf(ms, zone), b = fieldsOf(now, zone);
     if (a.year === b.year && a.month === b.month && a.day === b.day) return clock(ms, zone);
     return `${day(ms, zone)}${a.year === b.year ? '' : ' ' + a.year} ${clock(ms, zone)}`;
@@ -121,7 +123,8 @@ export function absolute(ms, now, zone) {
 
 // The whole of it, for a title.
 /** @param {number} ms @param {string} zone */
-export const exact = (ms, zone) => `${day(ms, zone)} ${fieldsOf(ms, zone).year} ${clock(ms, zone, true)} ${zoneName(ms, zone)}`;
+export const exact = (ms, zone) => !Number.isFinite(ms) ? '–'
+    : `${day(ms, zone)} ${fieldsOf(ms, zone).year} ${clock(ms, zone, true)} ${zoneName(ms, zone)}`;
 
 // in 3 min, 10 min ago, now
 /** @param {number} ms @param {number} now */
@@ -173,3 +176,23 @@ export const count = (n, one, many = one + 's') => `${number(n)} ${n === 1 ? one
 
 /** @param {string | null | undefined} text @returns {number} NaN if there is none */
 export const parse = text => text ? Date.parse(text) : NaN;
+
+/** @type {Record<string, number>} */
+const UNITS = { w: 7 * DAY, d: DAY, h: HOUR, m: MINUTE, s: SECOND };
+
+// 90s, 2h, 1h30m, 7d
+/** @param {string} text @returns {number} ms; NaN if it is no duration */
+export function duration(text) {
+    const word = text.trim().toLowerCase();
+    if (!/^(\d+[wdhms])+$/.test(word)) return NaN;
+    return [...word.matchAll(/(\d+)([wdhms])/g)].reduce((sum, [, n, unit]) => sum + Number(n) * UNITS[unit], 0);
+}
+
+// A time as one types it: 1h is an hour ago, +1h in an hour; a day, and a day with a time, are local unless they name a zone.
+/** @param {string} text @param {number} now @returns {number} NaN if it is no time */
+export function moment(text, now) {
+    const word = text.trim(), far = duration(word.replace(/^([-+]|in |last )/i, '').replace(/ ago$/i, ''));
+    if (!Number.isNaN(far)) return /^(\+|in )/i.test(word) ? now + far : now - far;
+    const [, date, time] = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?))?$/.exec(word) ?? [];
+    return date ? Date.parse(`${date}T${time ?? '00:00'}`) : NaN;
+}

@@ -4,16 +4,14 @@ import { connection, get, maybe, request } from '../lib/api.js';
 import { link, relink } from '../lib/router.js';
 import { count, number, parse } from '../lib/time.js';
 import { newKey, newTenant, revokeKey } from '../lib/command.js';
+import { auditSentence } from '../view/audit.js';
 import { copy } from '../view/dialog.js';
-import { badge } from '../view/icons.js';
+import { badge, icon } from '../view/icons.js';
 import { copyButton, instant, section, userText, when } from '../view/parts.js';
+import { SCOPES } from '../view/scopes.js';
 import { table } from '../view/table.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
-
-const SCOPES = ['tasks:read', 'tasks:write', 'tasks:lease', 'dlq:read', 'dlq:write', 'workflows:read', 'workflows:write',
-    'workflows:signal', 'queues:read', 'queues:write', 'calendars:read', 'calendars:write', 'status:read', 'metrics:read', 'audit:read',
-    'admin'];
 
 /** @type {import('../lib/app.js').Page} */
 export const page = {
@@ -45,7 +43,7 @@ export const page = {
 };
 
 /** @param {any} data @param {Context} ctx */
-const tenants = (data, ctx) => table({ ...ctx, ui: {} }, { rows: data.tenants, key: t => t.name, label: 'Tenants', columns: [
+const tenants = (data, ctx) => table(ctx, { rows: data.tenants, key: t => t.name, label: 'Tenants', columns: [
     { title: 'State', class: 'w-state from-s', cell: t => t.disabled ? badge('PAUSED', { word: 'Disabled' }) : badge('open',
         { word: 'Active' }) }, { title: 'Tenant', class: 'anywhere', cell: t => h('a.quiet',
         { href: relink(ctx.route, { tenant: t.name }) }, h('b', userText(t.name))) },
@@ -59,27 +57,48 @@ const tenants = (data, ctx) => table({ ...ctx, ui: {} }, { rows: data.tenants, k
 const limit = most => most === null ? '' : h('span.label', ` of ${number(most)}`);
 
 /** @param {any} data @param {Context} ctx */
-const keys = (data, ctx) => table({ ...ctx, ui: {} }, { rows: data.keys, key: k => k.id, label: 'Keys', columns: [
+const keys = (data, ctx) => table(ctx, { rows: data.keys, key: k => k.id, label: 'Keys', columns: [
     { title: 'Name', class: 'anywhere', cell: k => [h('b', userText(k.name)), ' ', h('span.mono.label', k.id)] }, { title: 'Tenant',
         class: 'from-s', cell: k => userText(k.tenant) }, { title: 'May', class: 'from-m', cell: k => k.scopes.join(', ') },
     { title: 'Created', class: 'from-m nowrap', cell: k => when(k.created_at, ctx) }, { title: 'Expires', class: 'nowrap',
         cell: k => k.expires_at ? when(k.expires_at, ctx) : h('span.label', 'never') },
     { title: h('span.hidden-text', 'Actions'), class: 'num w-acts',
-        cell: k => h('button.small', { onclick: () => ctx.act(revokeKey(k, connection.session?.tenant), { name: k.name }) }, 'Revoke…') }] });
+        cell: k => h('button.small', { onclick: () => askRevoke(data, ctx, k), 'aria-label': `Revoke ${k.name}` }, 'Revoke…') }] });
+
+// What ends with a key. A key that locks people out is told apart.
+/** @param {any} data @param {Context} ctx @param {any} key */
+function askRevoke(data, ctx, key) {
+    const action = revokeKey(key, connection.session?.tenant), own = key.id === connection.session?.key_id;
+    const admins = data.keys.filter((/** @type {any} */ k) => k.tenant === key.tenant && k.scopes.includes('admin')
+        && !(parse(k.expires_at) <= ctx.now));
+    const last = key.scopes.includes('admin') && admins.length === 1;
+    ctx.ask({ title: `Revoke ${key.name}?`, danger: true, confirm: 'Revoke', keep: 'Keep it', action: () => action, body: [
+        h('p', 'Requests with it are refused from now on, and browsers that logged in with it are logged out. Tasks that it made stay. ',
+            h('span.second', `It may: ${key.scopes.join(', ')}. It cannot be taken back.`)),
+        own ? h('p.state.wraps', { 'data-tone': 'fail' }, icon('late'), h('b', 'It is the key of this session: you are logged out.'))
+            : null,
+        last ? h('p.state.wraps', { 'data-tone': 'fail' }, icon('late'), h('b', `It is the last admin key of ${key.tenant}: `,
+            key.tenant === 'default'
+            ? 'the server refuses it. Create another first.' : 'only an admin of default can make keys for it then.')) : null],
+        submit: async () => {
+            await request(action.path, { method: action.method });
+            ctx.toast(`${key.name} is revoked`);
+            ctx.reload();
+        } });
+}
 
 /** @param {any} data @param {Context} ctx */
 function audit(data, ctx) {
-    const q = ctx.route.query, object = q.get('object');
+    const q = ctx.route.query, object = q.get('object'), names = new Map(data.keys.map((/** @type {any} */ k) => [k.id, k.name]));
     return section('audit', 'Audit', { note: object ? ['of ', h('span.mono', object), ' ', h('a', { href: link(['admin']) }, 'all')]
         : 'who changed what, newest first', more: copyButton('belfry audit', 'CLI') }, data.audit.length ? table(ctx,
         { rows: data.audit, key: a => a.id, label: 'Audit', columns: [
         { title: 'When', class: 'nowrap', cell: a => instant(a.at, ctx) }, { title: 'Who', class: 'anywhere',
-            cell: a => [userText(a.key), h('span.label.from-m', ' ', a.address)] }, { title: 'What', class: 'anywhere',
-            cell: a => a.action.replace('/v1/', '') },
-        { title: 'On', class: 'from-s anywhere', cell: a => a.object_kind === 'task' && a.object ? h('a.quiet',
-            { href: link(['tasks', a.object]) }, userText(a.object_name ?? a.object)) : userText(a.object_name ?? a.object ?? '–') },
-            { title: 'Outcome', class: 'from-m', cell: a => a.outcome.toLowerCase() }, { title: 'Count', class: 'num from-m',
-            cell: a => number(a.count) }] }) : h('p.second', 'Nothing was changed yet.'),
+            cell: a => [a.key ? userText(names.get(a.key) ?? a.key) : h('span.label', 'somebody without a key'),
+                h('span.label.from-m', ' ', names.has(a.key) ? `${a.key} ` : '', a.address)] },
+        { title: 'What', class: 'anywhere', cell: auditSentence },
+        { title: 'As the API has it', class: 'from-m mono second anywhere', cell: a => a.action.replace('/v1/', '') }] }) : h('p.second',
+            'Nothing was changed yet.'),
     h('p.pager', q.get('cursor') ? h('a', { href: relink(ctx.route, { cursor: null }) }, 'latest') : null, data.next ? h('a',
         { href: relink(ctx.route, { cursor: data.next }) }, 'older') : null));
 }
@@ -88,9 +107,9 @@ function audit(data, ctx) {
 function askKey(ctx) {
     const tenant = ctx.route.query.get('tenant');
     const make = (/** @type {Record<string, any>} */ v) => newKey(v, tenant, Date.now());
-    ctx.ask({ title: tenant ? `New key of ${tenant}` : 'New key', confirm: 'Create', action: make,
-        fields: [{ name: 'name', label: 'Name', hint: 'who or what will use it' }, { name: 'scopes', label: 'May',
-        value: 'tasks:read, tasks:write', hint: SCOPES.join(', '), mono: true }, { name: 'days', label: 'Expires after, days',
+    ctx.ask({ title: tenant ? `New key of ${tenant}` : 'New key', confirm: 'Create', action: make, wide: true,
+        fields: [{ name: 'name', label: 'Name', hint: 'who or what will use it' }, { name: 'scopes', label: 'May', type: 'checks',
+        value: ['tasks:read', 'tasks:write'], options: SCOPES }, { name: 'days', label: 'Expires after, days',
         type: 'number', value: '90', hint: 'empty: never' }],
         submit: async v => {
             const made = await request('/v1/api-keys', { method: 'POST', body: make(v).body });

@@ -1,20 +1,20 @@
 // Alerts: who was told what? Open incidents by impact, the rules with their present values, what was sent, and the settings that say so. A
 // part that the server does not have, or the key may not see, is left out.
 import { h } from '../lib/dom.js';
-import { maybe, request } from '../lib/api.js';
+import { isOperator, maybe } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { count, number, rough } from '../lib/time.js';
-import { ackIncident, muteIncident, resend, testSetting } from '../lib/command.js';
+import { ackIncident, muteIncident, resend } from '../lib/command.js';
 import { badge, icon } from '../view/icons.js';
 import { actionList, ago, copyButton, empty, section, segments, taskLink, userText, when } from '../view/parts.js';
+import { readRunbook, runbookSection } from '../view/runbook.js';
+import { askSetting, CHANNELS, destination, eventsOf, sendTest, settingDetail, tasksOf } from '../view/setting.js';
 import { table } from '../view/table.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
 
 /** @type {Record<string, string>} */
 const KINDS = { SUCCESS: 'Success', FAILURE: 'Failure', RETRY: 'Retry', MISSED: 'Missed', DEAD_LETTER: 'Dead letter', ALERT: 'Alert' };
-/** @type {Record<string, string>} */
-const CHANNELS = { EMAIL: 'mail', SLACK_WEBHOOK: 'Slack', HTTP_WEBHOOK: 'webhook', PUSH: 'push' };
 /** @type {Record<string, number>} */
 const ORDER = { firing: 0, pending: 1, inactive: 2 };
 
@@ -24,12 +24,13 @@ export const page = {
 
     async load(ctx) {
         const may = ctx.can('notifications:read'), all = ctx.route.query.get('show') === 'all';
-        const [incidents, settings, sent, alerts] = await Promise.all([
+        const [incidents, settings, sent, alerts, runbook] = await Promise.all([
             may ? maybe('/v1/incidents', { limit: 100, state: all ? null : 'OPEN' }) : null,
             may ? maybe('/v1/notification-settings', { limit: 100 }) : null,
-            may ? maybe('/v1/notifications', { limit: 30 }) : null, maybe('/v1/alerts')]);
+            may ? maybe('/v1/notifications', { limit: 30 }) : null,
+            isOperator() && ctx.can('status:read') ? maybe('/v1/alerts') : null, ctx.route.query.get('rule') ? readRunbook() : null]);
         return { incidents: incidents?.incidents ?? null, settings: settings?.notification_settings ?? [],
-            sent: sent?.notifications ?? [], alerts: alerts?.alerts ?? [] };
+            sent: sent?.notifications ?? [], alerts: alerts?.alerts ?? [], runbook };
     },
 
     view(data, ctx) {
@@ -44,10 +45,12 @@ export const page = {
                 : data.settings.length ? h('p.second', 'Nothing to tell.')
                     : empty('Nobody is told of failures.', 'A setting says who is told of what.',
                         'belfry notify add ops --webhook https://hooks.example.com/belfry --on failure,recovered')) : null,
+            data.incidents ? section('settings', 'Settings', { note: 'who is told of what', more: ctx.can('notifications:write')
+                ? h('button.small', { onclick: () => askSetting(ctx) }, 'New setting…') : null }, data.settings.length
+                ? settings(data.settings, ctx) : h('p.second', 'Nobody is told of anything yet.')) : null,
             data.alerts.length ? section('rules', 'Rules', { note: 'judged at the end of each minute; the runbook has a section for each' },
-                rules(data.alerts, ctx)) : null,
-            data.sent.length ? section('sent', 'Sent', {}, sent(data.sent, names, ctx)) : null,
-            data.settings.length ? section('settings', 'Settings', {}, settings(data.settings, ctx)) : null];
+                rules(data, ctx)) : null,
+            data.sent.length ? section('sent', 'Sent', {}, sent(data.sent, names, ctx)) : null];
     },
 };
 
@@ -81,7 +84,7 @@ function incidents(list, names, ctx) {
             onclick: () => go(relink(ctx.route, { incident: i.id === open ? null : i.id })) }, icon(i.id === open ? 'down' : 'right')) },
         { title: 'State', class: 'from-s', cell: incidentState },
         { title: 'What', class: 'anywhere', cell: i => [h('b', KINDS[i.kind] ?? i.kind), ' ',
-            userText(i.tasks[0]?.error ?? i.cause), h('span.sub.only-s', incidentState(i))] },
+            userText(i.tasks[0]?.error ?? i.cause), i.detail ? h('span.sub', userText(i.detail)) : null, h('span.sub.only-s', incidentState(i))] },
         { title: 'Tasks', class: 'num', cell: i => number(i.count) },
         { title: 'Told to', class: 'from-m', cell: i => userText(names.get(i.setting) ?? '–') },
         { title: 'Told', class: 'num from-m', cell: i => i.told ? `${number(i.told)} times`.replace(/^1 times$/, 'once') : h('span.label',
@@ -94,14 +97,16 @@ function incidents(list, names, ctx) {
 }
 
 /** @param {any} i @param {Context} ctx */
-const incident = (i, ctx) => h('div.columns', h('div.c7', h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Task'),
+const incident = (i, ctx) => h('div.columns', h('div.c7', i.kind === 'ALERT' ? h('p', h('a', { href: relink(ctx.route, { rule: i.cause }) },
+    `What to do about ${i.cause}`)) : h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Task'),
     h('th', { scope: 'col' }, 'Error'),
     h('th.num.from-s', { scope: 'col' }, 'Attempt'))), h('tbody', i.tasks.map((/** @type {any} */ t) => h('tr', { key: t.id },
         h('td.anywhere', taskLink(t, { plain: true })),
     h('td.anywhere.second', userText(t.error ?? '–')), h('td.num.from-s', t.attempt)))))),
 h('div.c5', i.acknowledged_by ? h('p.second', 'Acknowledged by ', userText(i.acknowledged_by), ', ', ago(i.acknowledged_at, ctx), '.')
     : null,
-    i.state === 'OPEN' ? actionList(ctx, [ackIncident(i), muteIncident(i, '2h')]) : h('p.second', 'Closed ', ago(i.closed_at, ctx), '.')));
+    i.state === 'OPEN' ? actionList(ctx, [...i.acknowledged_at ? [] : [ackIncident(i)], muteIncident(i, '2h')]) : h('p.second', 'Closed ',
+        ago(i.closed_at, ctx), '.')));
 
 /** @param {any} a */
 const ruleState = a => a.severity === 'none' ? badge('open', { word: 'Watches' }) : a.state === 'firing' ? badge('FAILED',
@@ -112,29 +117,34 @@ const ruleState = a => a.severity === 'none' ? badge('open', { word: 'Watches' }
 function figure(value, unit) {
     const shown = unit === 'ratio' ? value * 100 : value;
     const text = Number.isInteger(shown) ? number(shown) : String(Number(shown.toPrecision(3)));
-    return `${text}${unit === 'ratio' ? ' %' : unit ? ' ' + unit : ''}`;
+    const word = shown === 1 && unit && unit.length > 3 ? unit.replace(/s$/, '') : unit;
+    return `${text}${unit === 'ratio' ? ' %' : word ? ' ' + word : ''}`;
 }
 
-/** @param {any[]} alerts @param {Context} ctx */
-const rules = (alerts, ctx) => table({ ...ctx, ui: {} }, { rows: [...alerts].sort((a, b) => rank(a) - rank(b)),
-    key: a => a.name,
-    label: 'Rules', columns: [
+/** @param {any} data @param {Context} ctx */
+function rules(data, ctx) {
+    const open = ctx.route.query.get('rule'), href = (/** @type {any} */ a) => relink(ctx.route, { rule: a.name === open ? null : a.name });
+    return table(ctx, { rows: [...data.alerts].sort((a, b) => rank(a) - rank(b)), key: a => a.name, label: 'Rules',
+        opened: a => a.name === open, inner: a => data.runbook ? runbookSection(data.runbook, a.name) : h('p.label', 'Loading'), columns: [
         { title: 'State', class: 'w-state from-s', cell: ruleState },
-        { title: 'Rule', class: 'anywhere', cell: a => [h('b', userText(a.name)), h('span.sub', userText(a.summary)), h('span.sub.only-s',
+        { title: 'Rule', class: 'anywhere', cell: a => [h('a.quiet', { href: href(a) }, h('b', userText(a.name))), h('span.sub',
+            userText(a.summary)), h('span.sub.only-s',
             ruleState(a))] },
         { title: 'Severity', class: 'from-m second', cell: a => a.severity },
         { title: 'Value', class: 'num', cell: a => figure(a.value, a.unit) },
         { title: 'Limit', class: 'num from-s', cell: a => a.threshold === undefined ? h('span.label', '–') : figure(a.threshold, a.unit) },
         { title: 'For', class: 'num from-m second', cell: a => a.for_seconds ? rough(a.for_seconds * 1000) : h('span.label', 'at once') },
         { title: 'Since', class: 'num from-m second', cell: a => a.since ? ago(a.since, ctx) : '–' },
-        { title: 'Runbook', class: 'from-m second anywhere', cell: a => userText(a.runbook) }] });
+        { title: 'Runbook', class: 'from-s nowrap', cell: a => h('a', { href: href(a), 'aria-label': `Runbook of ${a.name}`,
+            'aria-expanded': String(a.name === open) }, a.name === open ? 'Close' : 'What to do') }] });
+}
 
 /** @type {Record<string, [string, string]>} */
 const SENT = { WAITING: ['SCHEDULED', 'Waiting'], SENDING: ['RUNNING', 'Sending'], SENT: ['COMPLETED', 'Sent'], FAILED: ['FAILED',
     'Failed'], DROPPED: ['SKIPPED', 'Dropped'] };
 
 /** @param {any[]} list @param {Map<string, string>} names @param {Context} ctx */
-const sent = (list, names, ctx) => table({ ...ctx, ui: {} }, { rows: list, key: n => n.id, label: 'Sent', columns: [
+const sent = (list, names, ctx) => table(ctx, { rows: list, key: n => n.id, label: 'Sent', columns: [
     { title: 'State', class: 'w-state', cell: n => badge(SENT[n.state]?.[0] ?? n.state, { word: SENT[n.state]?.[1] }) },
     { title: 'What', class: 'anywhere', cell: n => n.type.replace('incident.', 'incident ') },
     { title: 'To', class: 'anywhere', cell: n => [userText(names.get(n.setting) ?? '–'), h('span.label',
@@ -147,32 +157,21 @@ const sent = (list, names, ctx) => table({ ...ctx, ui: {} }, { rows: list, key: 
         ? h('button.small', { onclick: () => ctx.act(resend(n)) }, 'Resend')
             : null }] });
 
-/** @param {any} s */
-const events = s => [['on_failure', 'failure'], ['on_dead_letter', 'dead letter'], ['on_missed', 'missed'], ['on_recovered', 'recovered'],
-    ['on_retry', 'retry'], ['on_success', 'success'], ['on_alert', 'alert']]
-    .filter(([field]) => s[field]).map(([, word]) => word).join(', ');
-
 /** @param {any[]} list @param {Context} ctx */
-const settings = (list, ctx) => table({ ...ctx, ui: {} }, { rows: list, key: s => s.id, label: 'Settings', columns: [
-    { title: 'State', class: 'w-state from-s', cell: s => !s.enabled ? badge('CANCELLED', { word: 'Off' }) : s.muted_until
-        ? badge('PAUSED', { word: 'Muted' }) : badge('open', { word: 'On' }) },
-    { title: 'Name', class: 'anywhere', cell: s => [h('b', userText(s.name)), s.muted_until ? h('span.sub', 'muted until ',
-        when(s.muted_until, ctx)) : null] },
-    { title: 'Channel', class: 'from-s', cell: s => CHANNELS[s.delivery_type] ?? s.delivery_type }, { title: 'Told of', class: 'anywhere',
-        cell: events },
-    { title: 'Tasks', class: 'from-m anywhere second', cell: s => userText(Object.entries(s.filter ?? {}).filter(([, v]) => v).map(([k,
-        v]) => `${k.replace('_', ' ')} ${v}`).join(', ') || 'all') },
-    { title: h('span.hidden-text', 'Actions'), class: 'num w-acts', hidden: !ctx.can('notifications:write'), cell: s => h('button.small',
-        { onclick: () => test(s, ctx) }, 'Send a test') }] });
-
-/** @param {any} setting @param {Context} ctx */
-async function test(setting, ctx) {
-    try {
-        const done = await request(testSetting(setting).path, { method: 'POST' });
-        ctx.toast(done.state === 'SENT' ? `${setting.name}: the test message was sent`
-            : `${setting.name}: ${done.error ?? String(done.state).toLowerCase()}`, { bad: done.state !== 'SENT' });
-    } catch (error) {
-        ctx.toast(`${setting.name}: ${/** @type {Error} */ (error).message}`, { bad: true });
-    }
-    ctx.reload();
+function settings(list, ctx) {
+    const open = ctx.route.query.get('setting'), href = (/** @type {any} */ s) => relink(ctx.route, { setting: s.id === open ? null
+        : s.id });
+    return table(ctx, { rows: list, key: s => s.id, label: 'Settings', opened: s => s.id === open, inner: s => settingDetail(s, ctx),
+        columns: [
+        { title: 'State', class: 'w-state from-s', cell: s => !s.enabled ? badge('CANCELLED', { word: 'Off' }) : s.muted_until
+            ? badge('PAUSED', { word: 'Muted' }) : badge('open', { word: 'On' }) },
+        { title: 'Name', class: 'anywhere', cell: s => [h('a.quiet', { href: href(s), 'aria-expanded': String(s.id === open) },
+            h('b', userText(s.name || 'without a name'))), s.muted_until ? h('span.sub', 'muted until ', when(s.muted_until, ctx))
+                : null] },
+        { title: 'Goes to', class: 'from-s anywhere', cell: s => destination(s.delivery_type, s.delivery_config) },
+        { title: 'Told of', class: 'anywhere', cell: eventsOf },
+        { title: 'Tasks', class: 'from-m anywhere second', cell: s => userText(tasksOf(s)) },
+        { title: h('span.hidden-text', 'Actions'), class: 'num w-acts nowrap', hidden: !ctx.can('notifications:write'), cell: s => [
+            h('button.small', { onclick: () => askSetting(ctx, s), 'aria-label': `Edit ${s.name}` }, 'Edit…'), ' ',
+            h('button.small.from-s', { onclick: () => sendTest(s, ctx) }, 'Send a test')] }] });
 }

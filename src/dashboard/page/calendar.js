@@ -1,6 +1,6 @@
 // Calendar: what comes, and where does it pile up? Two weeks by hour, a day by minute, a minute as a list; or a quarter by day and hour.
 import { h } from '../lib/dom.js';
-import { get, maybe } from '../lib/api.js';
+import { get, isOperator, maybe } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { clock, count, day, DAY, dayStart, fieldsOf, HOUR, MINUTE, number, parse, span, zoneName, zoneOf } from '../lib/time.js';
 import { badge } from '../view/icons.js';
@@ -39,7 +39,7 @@ export const page = {
             fresh ? before.calendars : readCalendars(ctx),
             Number.isNaN(at) ? null : get('/v1/upcoming', { from: new Date(at).toISOString(), to: new Date(at + MINUTE).toISOString(),
                 limit: LISTED, queue }),
-            fresh ? before.status : maybe('/v1/scheduler/status'), fresh ? before.ran : maybe('/v1/executions',
+            fresh ? before.status : isOperator() ? maybe('/v1/scheduler/status') : null, fresh ? before.ran : maybe('/v1/executions',
                 { limit: 200, status: 'COMPLETED' })]);
         return { shape, isQuarter: isQuarter(ctx), readAt: fresh ? before.readAt : Date.now(), read, calendars, status, ran, minute: minute?.upcoming ?? null,
             minuteComplete: minute?.complete ?? true };
@@ -183,7 +183,7 @@ function minuteView(data, ctx, at, z, capacity) {
         ['Late by', late ? badge('LATE', { word: `about ${span(late)}, the last` }) : null],
         ['Skipped', skipped.length ? number(skipped.length) : null]]),
         h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Task'), h('th.num', { scope: 'col' }, 'Fires'))),
-            h('tbody', [...tasks].slice(0, 20).map(([id, f]) => h('tr', { key: id }, h('td.anywhere',
+            h('tbody', [...tasks].sort(([, a], [, b]) => b.n - a.n).slice(0, 20).map(([id, f]) => h('tr', { key: id }, h('td.anywhere',
             h('a.quiet', { href: link(['tasks', id]) }, userText(f.name ?? id.slice(0, 18))), f.note ? h('span.sub', userText(f.note))
             : null), h('td.num', f.n))))), tasks.size > 20 ? h('p.label',
             `and ${number(tasks.size - 20)}${data.minuteComplete ? '' : ' or more'} others`) : null);

@@ -5,7 +5,7 @@ import { get, maybe, Problem, request } from '../lib/api.js';
 import { go, link } from '../lib/router.js';
 import { parse, zoneOf } from '../lib/time.js';
 import { cli, curl, saveTask } from '../lib/command.js';
-import { fieldOf } from '../view/dialog.js';
+import { fieldNamed, fieldOf } from '../view/dialog.js';
 import { icon } from '../view/icons.js';
 import { copyButton, pretty, section, userText } from '../view/parts.js';
 import { compareFires, firesDiff } from '../view/fires.js';
@@ -23,7 +23,8 @@ export const page = {
 
     async load(ctx, before) {
         if (before) return before; // what one types is not loaded away
-        const id = ctx.route.parts[1], [queues, calendars] = await Promise.all([maybe('/v1/queues', { limit: 200 }), maybe('/v1/calendars',
+        const id = ctx.route.parts[1], path = `/v1/tasks/${encodeURIComponent(id)}`, [queues,
+            calendars] = await Promise.all([maybe('/v1/queues', { limit: 200 }), maybe('/v1/calendars',
             { limit: 200 })]);
         const names = { queues: (queues?.queues ?? []).map((/** @type {any} */ q) => q.name),
             calendars: (calendars?.calendars ?? []).map((/** @type {any} */ c) => c.name) };
@@ -33,7 +34,7 @@ export const page = {
             preview(ctx);
             return { task: null, names, upcoming: [] };
         }
-        const [task, upcoming] = await Promise.all([get(`/v1/tasks/${id}`), maybe(`/v1/tasks/${id}/upcoming`, { count: FIRES })]);
+        const [task, upcoming] = await Promise.all([get(path), maybe(path + '/upcoming', { count: FIRES })]);
         ctx.ui.values = valuesOf(task);
         ctx.ui.preview = upcoming?.upcoming ?? [];
         return { task, names, upcoming: upcoming?.upcoming ?? [] };
@@ -64,7 +65,8 @@ export const page = {
             values, errors[f.name], false, changed)))),
             task && some ? section('changes', 'What changes', {}, h('table',
                 h('thead', h('tr', h('th', 'Field'), h('th', 'Now'), h('th', 'Then'))),
-                h('tbody', Object.entries(change).map(([name, value]) => h('tr', { key: name }, h('td', name), h('td.mono.second.anywhere',
+                h('tbody', Object.entries(change).map(([name, value]) => h('tr', { key: name }, h('td', labelOf(values, name)),
+                    h('td.mono.second.anywhere',
                 userText(text(task[name]))), h('td.mono.anywhere', userText(text(value)))))))) : null,
             section('commands', 'As a command', {}, h('div.chips', copyButton(curl(action, location.origin), 'curl'),
                 line ? copyButton(line, 'CLI') : null), h('pre.command', curl(action, location.origin)))))];
@@ -149,6 +151,10 @@ function changeOf(task, v) {
     return Object.fromEntries(Object.entries(wanted).filter(([name, value]) => !same(value, task[name])));
 }
 
+// A field as the form calls it.
+/** @param {Record<string, any>} v @param {string} name */
+const labelOf = (v, name) => fieldNamed(fields(v, { names: { queues: [], calendars: [] } }), name)?.label ?? name.replaceAll('_', ' ');
+
 // The fires of what is typed, a moment after the last key.
 /** @param {Context} ctx */
 function preview(ctx) {
@@ -162,8 +168,8 @@ function preview(ctx) {
                 target_config: {} } });
             if (ctx.ui.previewed === asked) ctx.set({ preview: answer.upcoming, previewError: '' });
         } catch (error) {
-            const problem = error instanceof Problem && error.errors[0] ? `${error.errors[0].field}: ${error.errors[0].message}`
-                : /** @type {Error} */ (error).message;
+            const first = error instanceof Problem ? error.errors[0] : null;
+            const problem = first ? `${labelOf(v, first.field)}: ${first.message}` : /** @type {Error} */ (error).message;
             if (ctx.ui.previewed === asked) ctx.set({ previewError: problem });
         }
     }, PREVIEW_AFTER_MS);

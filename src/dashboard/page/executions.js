@@ -2,10 +2,11 @@
 import { h } from '../lib/dom.js';
 import { get } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
-import { absolute, clock, count, parse, span, zoneOf } from '../lib/time.js';
+import { clock, count, parse, span, zoneOf } from '../lib/time.js';
 import { cli, curl, executionList } from '../lib/command.js';
 import { badge, icon } from '../view/icons.js';
 import { copyButton, empty, instant, section, segments, userText } from '../view/parts.js';
+import { badTimes, checkTimes, presets, resolved, timeField, timeShown } from '../view/moments.js';
 import { freshBar, isHeld, steady, table } from '../view/table.js';
 import { DELAYS } from './task.js';
 
@@ -14,6 +15,8 @@ import { DELAYS } from './task.js';
 const LIMIT = 100;
 /** @type {Record<string, string>} */
 const FILTERS = { status: 'state', worker: 'worker', queue: 'queue', from: 'ended after', to: 'ended before' };
+
+const TIMES = ['from', 'to'];
 
 /** @param {URLSearchParams} query @returns {Record<string, string>} */
 const filterOf = query => Object.fromEntries([...query].filter(([name, value]) => FILTERS[name] && value));
@@ -25,16 +28,18 @@ export const page = {
 
     async load(ctx, before) {
         const filter = filterOf(ctx.route.query), cursor = ctx.route.query.get('cursor'), shape = JSON.stringify([filter, cursor]);
-        const list = await get('/v1/executions', { ...filter, cursor, limit: LIMIT });
+        const bad = badTimes(filter, TIMES, ctx.now);
+        if (bad.length) return { shape, rows: [], fresh: 0, next: null, bad };
+        const list = await get('/v1/executions', { ...resolved(filter, TIMES, ctx.now), steps: 'true', cursor, limit: LIMIT });
         const held = before?.shape === shape && !ctx.ui.showFresh && isHeld(ctx);
         ctx.ui.showFresh = false;
-        return { shape, ...steady(before?.rows ?? null, list.executions, held), next: list.pagination.next_cursor };
+        return { shape, ...steady(before?.rows ?? null, list.executions, held), next: list.pagination.next_cursor, bad };
     },
 
     view(data, ctx) {
         const filter = filterOf(ctx.route.query), status = filter.status ?? '';
         const failed = data.rows.filter((/** @type {any} */ e) => e.status === 'FAILED' || e.status === 'LOST').length;
-        const action = executionList(filter), line = cli(action);
+        const action = executionList(data.bad.length ? {} : resolved(filter, TIMES, ctx.now)), line = cli(action);
         return [
             h('header', { key: 'head' }, h('div.head', h('h1', { tabindex: -1 }, 'Executions'), h('span.second',
                 `the latest ${data.rows.length}`), h('span.grow'), h('span.chips.from-s', copyButton(curl(action, location.origin), 'curl'),
@@ -43,7 +48,8 @@ export const page = {
                     relink(ctx.route, { status: 'COMPLETED', cursor: null }), status === 'COMPLETED'],
                     ['Failed', relink(ctx.route, { status: 'FAILED,LOST', cursor: null }), status === 'FAILED,LOST']])),
             h('p.second', data.rows.length ? summary(data.rows, failed) : '')),
-            chips(ctx, filter),
+            chips(ctx, filter), data.bad.map((/** @type {string} */ text) => h('p.error', { role: 'alert', key: text }, icon('failed'),
+                text)),
             data.rows.length ? gantt(data, ctx) : null,
             data.rows.length ? h('section', { key: 'list', 'aria-label': 'Attempts' }, freshBar(ctx, data.fresh), list(data, ctx))
                 : Object.keys(filter).length ? h('p.second', 'No attempt matches.', data.next ? ' The search was cut off: ' : '')
@@ -58,23 +64,22 @@ function summary(rows, failed) {
     const took = rows.filter(e => e.started_at && e.completed_at).map(e => parse(e.completed_at) - parse(e.started_at)).sort((a,
         b) => a - b);
     const covers = parse(rows[0].completed_at) - parse(rows[rows.length - 1].completed_at);
-    return `${failed ? count(failed, 'attempt') + ' failed' : 'None failed'}. Half took less than ${span(took[took.length >> 1] ?? 0)}. They cover ${span(Math.max(0, covers))}.`;
+    return `${failed ? count(failed, 'attempt') + ' failed' : 'None failed'}. Half took less than ${span(Math.max(1, took[took.length >> 1] ?? 0))}. They cover ${span(Math.max(0, covers))}.`;
 }
 
 /** @param {Context} ctx @param {Record<string, string>} filter */
 function chips(ctx, filter) {
-    const zone = zoneOf(ctx.zone);
     return h('div.chips', { key: 'chips', role: 'group', 'aria-label': 'Filters' },
         Object.entries(filter).filter(([n]) => n !== 'status').map(([name, value]) => h('span.chip', { key: name },
-        h('span', h('span', FILTERS[name] + ' '), /from|to/.test(name) ? absolute(parse(value), ctx.now, zone) : userText(value)),
+        h('span', h('span', FILTERS[name] + ' '), TIMES.includes(name) ? timeShown(value, ctx) : userText(value)),
             h('button', { 'aria-label': `Remove filter ${FILTERS[name]}`, onclick: () => go(relink(ctx.route, { [name]: null,
             cursor: null })) }, icon('close')))),
     h('button.add', { key: 'add', onclick: () => ctx.ask({ title: 'Filter executions', confirm: 'Filter',
         fields: [{ name: 'queue', label: 'Queue', value: filter.queue ?? '' }, { name: 'worker', label: 'Worker',
         value: filter.worker ?? '' },
-        { name: 'from', label: 'Ended after', value: filter.from ?? '', placeholder: '2026-02-10T08:00:00Z' }, { name: 'to',
-            label: 'Ended before', value: filter.to ?? '', placeholder: '2026-02-10T09:00:00Z' }],
-    submit: async v => { go(relink(ctx.route, { ...v, cursor: null })); } }) }, icon('plus'), 'Filter'));
+        timeField('from', 'Ended after', filter), timeField('to', 'Ended before', filter)],
+    submit: async v => { checkTimes(v, TIMES); go(relink(ctx.route, { ...v, cursor: null })); } }) }, icon('plus'), 'Filter'),
+    presets(ctx, 'from', 'Ended in'));
 }
 
 /**
@@ -116,7 +121,8 @@ function gantt(data, ctx) {
                 bars.map((/** @type {any} */ b, /** @type {number} */ i) => lanes[i] < 10 ? h('rect',
                     { key: b.e.id, class: b.e.status === 'COMPLETED' ? 'ok' : 'fail', x: b.from.toFixed(1), y: top + lanes[i] * laneHeight,
                     width: Math.max(1, b.to - b.from - 1).toFixed(1), height: laneHeight - 2, rx: 1 },
-                    h('title', `${b.e.task_name ?? b.e.task_id}, ${span(parse(b.e.completed_at) - parse(b.e.started_at))}`)) : null));
+                    h('title', `${b.e.task_name ?? b.e.step ?? b.e.task_id}, ${span(parse(b.e.completed_at) - parse(b.e.started_at))}`))
+                        : null));
         });
         return h('svg', { width, height: y + 18, role: 'img', 'aria-label': 'Attempts by worker over time; the list below has the same' },
             groups, [0, .5, 1].map(f => h('text', { x: left + f * (width - left - 8), y: y + 14, 'text-anchor': f === 0 ? 'start' : f === 1
@@ -124,11 +130,18 @@ function gantt(data, ctx) {
     } }));
 }
 
+// A step by its run and its name; others by the task's name.
+/** @param {any} e */
+const named = e => e.step ? [h('a.quiet', { href: link(['workflows', e.run], { step: e.step, item: e.item }) }, h('b', userText(e.step),
+    e.item === null ? '' : `/${e.item}`)), h('span.label', ' of '), h('a.quiet.second', { href: link(['workflows', e.run]) },
+    e.run_name ? userText(e.run_name) : h('span.mono', e.run.slice(0, 13)))]
+    : h('a.quiet', { href: link(['tasks', e.occurrence_id ?? e.task_id]) }, h('b', e.task_name ? userText(e.task_name)
+        : h('span.mono', e.task_id.slice(0, 18))));
+
 /** @param {any} data @param {Context} ctx */
 const list = (data, ctx) => table(ctx, { rows: data.rows, key: e => e.id, label: 'Attempts', columns: [
     { title: 'State', class: 'w-state from-s', cell: e => badge(e.status) },
-    { title: 'Task', class: 'anywhere', cell: e => [h('a.quiet', { href: link(['tasks', e.occurrence_id ?? e.task_id]) },
-        h('b', e.task_name ? userText(e.task_name) : h('span.mono', e.task_id.slice(0, 18)))), h('span.sub.only-s', badge(e.status), ' · ',
+    { title: 'Task', class: 'anywhere', cell: e => [named(e), h('span.sub.only-s', badge(e.status), ' · ',
         instant(e.started_at, ctx))] },
     { title: 'Queue', class: 'from-m', cell: e => h('a.quiet.second', { href: relink(ctx.route, { queue: e.queue, cursor: null }) },
         userText(e.queue ?? 'purged')) },

@@ -1,8 +1,8 @@
 // Nodes: who works, who is late? Nodes with their partitions and clocks, workers of a fleet, and the breakers.
 import { h } from '../lib/dom.js';
 import { get, maybe } from '../lib/api.js';
-import { count, number, parse, rough, span } from '../lib/time.js';
-import { closeBreaker, cli, curl } from '../lib/command.js';
+import { count, number, span } from '../lib/time.js';
+import { breakerSection, markBreaker } from '../view/breakers.js';
 import { badge, icon } from '../view/icons.js';
 import { ago, bar, copyButton, facts, section, userText, when } from '../view/parts.js';
 import { table } from '../view/table.js';
@@ -18,6 +18,7 @@ export const page = {
     async load(ctx) {
         const [status, workers, breakers] = await Promise.all([get('/v1/scheduler/status'), maybe('/v1/workers', { limit: 200 }),
             ctx.can('queues:read') ? maybe('/v1/breakers', { limit: 200 }) : null]);
+        markBreaker(ctx, breakers?.breakers ?? []);
         return { status, workers: workers?.workers ?? [], breakers: breakers?.breakers ?? [] };
     },
 
@@ -27,7 +28,8 @@ export const page = {
             `${count(nodes.length, 'node')}, v${status.version}`), h('span.grow'), copyButton('belfry node list', 'CLI')), h('p.second',
             answer(nodes, data.workers))),
             nodes.length ? section('nodes', 'Nodes', { note: '256 partitions are divided among them' }, nodeTable(nodes, ctx)) : null,
-            breakers(data, ctx), data.workers.length ? section('workers', 'Workers',
+            breakerSection(data.breakers, new Map((status.node?.breakers ?? []).map((/** @type {any} */ b) => [b.host, b.held])), ctx),
+                data.workers.length ? section('workers', 'Workers',
                 { note: 'of the fleet; they run what the nodes give out' }, workerTable(data.workers, ctx)) : null, details(status, ctx)];
     },
 };
@@ -61,29 +63,8 @@ const nodeTable = (nodes, ctx) => table(ctx, { rows: nodes, key: n => n.id, labe
     { title: 'Version', class: 'from-m second', cell: n => n.version }, { title: 'Joined', class: 'num from-m second',
         cell: n => ago(n.joined_at, ctx) }] });
 
-/** @param {any} data @param {Context} ctx */
-function breakers(data, ctx) {
-    if (!data.breakers.length) return section('breakers', 'Breakers', {}, h('p.second',
-        'No host is held back: calls to all of them get through.'));
-    const held = new Map((data.status.node?.breakers ?? []).map((/** @type {any} */ b) => [b.host, b.held]));
-    return section('breakers', 'Breakers', { note: 'after many failures a host gets one trial at a time' }, table({ ...ctx, ui: {} },
-        { rows: data.breakers, key: b => b.id, label: 'Breakers', columns: [
-        { title: 'State', class: 'w-state from-s', cell: b => badge(b.state) }, { title: 'Host', class: 'anywhere',
-            cell: b => [h('b', userText(b.host ?? 'all hosts')), ' ', h('span.label', userText(b.tenant)), h('span.sub.only-s',
-            badge(b.state))] },
-        { title: 'Failed', class: 'num', cell: b => `${number(b.failures)} of ${number(b.calls)}` }, { title: 'Wait', class: 'num from-s',
-            cell: b => number(Number(held.get(b.host) ?? 0)) },
-        { title: 'Why', class: 'from-m', cell: b => userText(b.reason) }, { title: 'Since', class: 'num from-m second',
-            cell: b => ago(b.opened_at, ctx) },
-        { title: 'Next trial', class: 'num from-s second', cell: b => b.retry_at ? rough(Math.max(0, parse(b.retry_at) - ctx.now)) : '–' },
-        { title: h('span.hidden-text', 'Actions'), class: 'num w-acts nowrap', hidden: !ctx.can('queues:write'),
-            cell: b => { const a = closeBreaker(b); return [h('button.small', { onclick: () => ctx.act(a) }, 'Close'), ' ',
-            h('span.from-m', copyButton(curl(a, location.origin), 'curl'), ' ', copyButton(/** @type {string} */ (cli(a)),
-            'CLI'))]; } }] }));
-}
-
 /** @param {any[]} workers @param {Context} ctx */
-const workerTable = (workers, ctx) => table({ ...ctx, ui: {} }, { rows: workers, key: w => w.id, label: 'Workers', columns: [
+const workerTable = (workers, ctx) => table(ctx, { rows: workers, key: w => w.id, label: 'Workers', columns: [
     { title: 'State', class: 'w-state from-s', cell: w => w.state === 'alive' ? badge('open', { word: 'Alive' }) : w.state === 'silent'
         ? badge('LATE', { word: 'Silent' }) : badge('CANCELLED', { word: 'Left' }) },
     { title: 'Worker', class: 'anywhere', cell: w => h('b', userText(w.name)) }, { title: 'Running', class: 'num',

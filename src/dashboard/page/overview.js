@@ -1,7 +1,7 @@
 // Overview: is it well, and what needs me? One sentence with its reason, then the evidence. Every number opens its list.
 import { h } from '../lib/dom.js';
-import { connection, get, maybe } from '../lib/api.js';
-import { go, link, relink } from '../lib/router.js';
+import { connection, get, isOperator, maybe } from '../lib/api.js';
+import { dueLink, go, link, relink } from '../lib/router.js';
 import { clock, count, number, parse, rate, relative, rough, span, zoneOf } from '../lib/time.js';
 import { causesOf, historyOfExecutions, historyOfStats, percentile } from '../lib/stats.js';
 import { delayChart, spark } from '../view/chart.js';
@@ -63,10 +63,10 @@ function tenantChoice(data, ctx) {
 }
 
 /** @param {Context} ctx @param {string | null} tenant */
-async function loadSlow(ctx, tenant) {
+export async function loadSlow(ctx, tenant) {
     const now = Date.now(), from = new Date(now - 3600000).toISOString();
     const [stats, alerts, attempts, runs, tenants] = await Promise.all([ctx.can('status:read') ? maybe('/v1/stats',
-        { from: from.slice(0, 17) + '00Z', step: '1m', tenant }) : null, ctx.can('status:read') ? maybe('/v1/alerts') : null,
+        { from: from.slice(0, 17) + '00Z', step: '1m', tenant }) : null, isOperator() && ctx.can('status:read') ? maybe('/v1/alerts') : null,
         maybe('/v1/executions', { from, limit: ATTEMPTS }), ctx.can('workflows:read') ? maybe('/v1/workflows',
             { status: 'RUNNING', limit: 10 }) : null, ctx.can('admin') && connection.session?.tenant === 'default' ? maybe('/v1/tenants',
             { limit: 200 }) : null]);
@@ -86,21 +86,22 @@ async function loadSlow(ctx, tenant) {
 }
 
 /** @param {import('../view/verdict.js').Need[]} list @param {Context} ctx */
-function needs(list, ctx) {
+export function needs(list, ctx) {
     if (!list.length) return null;
     return section('needs', 'Needs you', {}, h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'State'), h('th', { scope: 'col' },
         'What'), h('th.num.from-s', { scope: 'col' }, 'For'), h('th.num.from-s', h('span.hidden-text', 'Open')))),
-        h('tbody', list.slice(0, 8).map(n => h('tr', { key: n.kind + n.name + n.says }, h('td.nowrap',
+        h('tbody', list.slice(0, ctx.ui.allNeeds ? 100 : 8).map(n => h('tr', { key: n.kind + n.name + n.says }, h('td.nowrap',
             badge(n.kind, n.word ? { word: n.word } : {})),
             h('td.anywhere', h('a.quiet', { href: link(n.href, n.query) }, h('b', userText(n.name))), ' ', userText(n.says), n.detail
                 ? [' ', h('span.second', n.detail)] : null),
             h('td.num.from-s', n.since ? rough(Math.max(0, ctx.now - parse(n.since))) : '–'), h('td.num.from-s',
                 h('a', { href: link(n.href, n.query), 'aria-label': `${n.open} ${n.name}` }, n.open)))))),
-    list.length > 8 ? h('p.label', `and ${number(list.length - 8)} more`) : null);
+    list.length > 8 ? h('button.link', { onclick: () => ctx.set({ allNeeds: !ctx.ui.allNeeds }) }, ctx.ui.allNeeds ? 'only the first 8'
+        : `and ${number(list.length - 8)} more`) : null);
 }
 
 /** @param {any} data */
-function figures(data) {
+export function figures(data) {
     const hist = data.history, seconds = hist.bucketMs / 1000, last = Math.max(0, hist.times.length - 2),
         over = `over ${rough(hist.bucketMs * hist.times.length)}`;
     /** @param {string} label @param {number[]} values @param {string} href @param {{bad?: boolean}} [how] */
@@ -131,7 +132,7 @@ function figures(data) {
 }
 
 /** @param {any} data @param {Context} ctx */
-function delays(data, ctx) {
+export function delays(data, ctx) {
     const { history } = data, zone = zoneOf(ctx.zone), asTable = ctx.ui.delayTable;
     const what = data.cut && !history.exact ? `last ${number(ATTEMPTS)} attempts`
         : `last ${rough(history.bucketMs * history.times.length)}`;
@@ -144,7 +145,7 @@ function delays(data, ctx) {
 }
 
 /** @param {any} data */
-function backlog(data) {
+export function backlog(data) {
     const list = [...data.queues].sort((a, b) => b.due - a.due).slice(0, 6), top = Math.max(1, ...list.map(q => q.due));
     return section('backlog', 'Backlog', { class: 'c4', note: 'due, not started, by queue', more: h('a', { href: link(['queues']) },
         'Queues') },
@@ -152,7 +153,7 @@ function backlog(data) {
             h('span.hidden-text', 'Share')), h('th.num', { scope: 'col' }, 'State'))),
             h('tbody', list.map(q => h('tr', { key: q.name }, h('td.anywhere', h('a.quiet', { href: link(['queues'], { name: q.name }) },
                 userText(q.name))),
-                h('td.num', h('a.quiet', { href: link(['tasks'], { queue: q.name, status: 'ACTIVE' }) }, number(q.due))),
+                h('td.num', h('a.quiet', { href: dueLink(q.name) }, number(q.due))),
                     h('td', bar([[q.due, q.state === 'open' ? undefined : 'hold']], top)),
                 h('td.num', q.state === 'open' ? h('span.second', 'open') : badge(q.state)))))));
 }
@@ -173,7 +174,7 @@ function slots(data) {
 }
 
 /** @param {any} data @param {Context} ctx */
-function causes(data, ctx) {
+export function causes(data, ctx) {
     const top = Math.max(1, ...data.causes.map((/** @type {any} */ c) => c.count));
     return section('causes', 'Top causes', { class: 'c7', note: 'failed attempts, last hour', more: h('a',
         { href: link(['executions'], { status: 'FAILED,LOST' }) }, 'Executions') },
@@ -182,13 +183,14 @@ function causes(data, ctx) {
             'Last'))),
             h('tbody', data.causes.map((/** @type {any} */ c) => h('tr', { key: c.error + c.queue }, h('td.anywhere',
                 h('a.quiet', { href: link(['tasks', c.task]) }, userText(c.error))), h('td.from-s.second', userText(c.queue)),
-                h('td.num', h('a.quiet', { href: link(['executions'], { status: 'FAILED,LOST', queue: c.queue }) }, number(c.count))),
+                h('td.num', h('a.quiet', { href: link(['executions'], { status: 'FAILED,LOST', queue: c.queue, from: '1h' }) },
+                    number(c.count))),
                     h('td.from-s', bar([[c.count, 'fail']], top)), h('td.num.second', ago(c.last, ctx))))))
             : h('p.second', 'No attempt failed.'));
 }
 
 /** @param {any} data @param {Context} ctx */
-function fires(data, ctx) {
+export function fires(data, ctx) {
     /** @type {Map<string, any>} */
     const first = new Map();
     for (const f of data.upcoming) if (!f.skipped && parse(f.at) >= ctx.now && !first.has(f.task_id)) first.set(f.task_id, f);

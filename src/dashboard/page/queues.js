@@ -1,11 +1,13 @@
 // Queues: what holds it? Limits, what is due, and who paused it; and the jobs of the server, which work through them.
 import { h } from '../lib/dom.js';
-import { get, maybe, request } from '../lib/api.js';
-import { link } from '../lib/router.js';
+import { get, isOperator, maybe, request } from '../lib/api.js';
+import { dueLink, link } from '../lib/router.js';
 import { count, number } from '../lib/time.js';
 import { pauseQueue, resumeQueue, setLimits, showQueue } from '../lib/command.js';
+import { heldQueues, hostsInWords } from '../view/held.js';
 import { badge } from '../view/icons.js';
 import { actionList, ago, bar, empty, facts, section, userText, when } from '../view/parts.js';
+import { breakerSection, markBreaker } from '../view/breakers.js';
 import { jobView } from '../view/job.js';
 import { table } from '../view/table.js';
 
@@ -16,9 +18,11 @@ export const page = {
     title: () => 'Queues',
 
     async load(ctx) {
-        const [queues, jobs] = await Promise.all([get('/v1/queues', { limit: 500, cursor: ctx.route.query.get('cursor') }),
-            ctx.can('tasks:read') ? maybe('/v1/jobs', { limit: 20 }) : null]);
-        return { queues: queues.queues, next: queues.pagination.next_cursor, jobs: jobs?.jobs ?? [] };
+        const [queues, jobs, breakers] = await Promise.all([get('/v1/queues', { limit: 500, cursor: ctx.route.query.get('cursor') }),
+            ctx.can('tasks:read') ? maybe('/v1/jobs', { limit: 20 }) : null, maybe('/v1/breakers', { limit: 200 })]);
+        markBreaker(ctx, breakers?.breakers ?? []);
+        return { queues: queues.queues, next: queues.pagination.next_cursor, jobs: jobs?.jobs ?? [], breakers: breakers?.breakers ?? [],
+            held: await heldQueues(ctx, breakers?.breakers ?? null) };
     },
 
     view(data, ctx) {
@@ -39,9 +43,10 @@ export const page = {
                 { 'aria-label': 'Queues' }, list(data, ctx, chosen))
                 : empty('There is no queue yet.', 'A queue comes to be with its first task or its first limit.',
                     'belfry queue set mail --rate 10 --concurrent 4'),
+            isOperator() || !data.breakers.length ? null : breakerSection(data.breakers, new Map(), ctx),
             jobs.length ? section('jobs', 'Jobs', { note: 'long work of the server; it goes on if you leave' }, h('div.stack',
                 jobs.map((/** @type {any} */ j) => jobView(j, ctx)))) : null),
-            chosen ? panel(chosen, ctx) : null)];
+            chosen ? panel(chosen, data.held.get(chosen.name), ctx) : null)];
     },
 };
 
@@ -52,11 +57,12 @@ function list(data, ctx, chosen) {
         { title: 'State', class: 'w-state from-s', cell: q => badge(q.state) },
         { title: 'Queue', class: 'anywhere', cell: q => [h('a.quiet', { href: link(['queues'], { name: q.name }),
             'aria-current': q === chosen ? 'true' : null }, h('b', userText(q.name))), h('span.sub.only-s', badge(q.state))] },
-        { title: 'Due', class: 'num', cell: q => h('a.quiet', { href: link(['tasks'], { queue: q.name, status: 'ACTIVE' }) },
+        { title: 'Due', class: 'num', cell: q => h('a.quiet', { href: dueLink(q.name) },
             number(q.due)) },
         { title: h('span.hidden-text', 'Share'), class: 'w-bar from-s', cell: q => bar([[q.due, q.state === 'open' ? undefined : 'hold']],
             top) },
-        { title: 'Running', class: 'num', cell: q => h('a.quiet', { href: link(['tasks'], { queue: q.name, status: 'RUNNING' }) },
+        { title: 'Running', class: 'num', cell: q => h('a.quiet', { href: link(['tasks'], { queue: q.name, status: 'RUNNING',
+            occurrences: 'true' }) },
             number(q.running)) },
         { title: 'Rate', class: 'num from-m', hidden: !!chosen, cell: q => q.max_dispatches_per_second === null ? h('span.label', '–')
             : `${q.max_dispatches_per_second}/s, burst ${number(q.max_burst)}` },
@@ -64,8 +70,8 @@ function list(data, ctx, chosen) {
             : number(q.max_concurrent) },
         { title: 'Weight', class: 'num from-m', hidden: !!chosen, cell: q => number(q.weight) },
         { title: 'What holds it', class: 'from-m cut', cell: q => q.paused ? ['by ', userText(q.paused.by), q.paused.reason
-            ? [': “', userText(q.paused.reason), '”'] : '', ', ', ago(q.paused.since, ctx)] : q.state === 'throttled' ? h('span.hold',
-            'its limits') : h('span.label', '–') },
+            ? [': “', userText(q.paused.reason), '”'] : '', ', ', ago(q.paused.since, ctx)] : hostsInWords(data.held.get(q.name))
+            ?? (q.state === 'throttled' ? h('span.hold', 'its limits') : h('span.label', '–')) },
         { title: h('span.hidden-text', 'Actions'), class: 'num w-acts nowrap', hidden: !ctx.can('queues:write'),
             cell: q => q.state === 'paused' ? h('button.small', { onclick: () => ctx.act(resumeQueue(q.name)) }, 'Resume')
             : h('button.small', { onclick: () => askPause(ctx, q) }, 'Pause…') }] });
@@ -106,21 +112,22 @@ function askLimits(ctx, queue) {
     } });
 }
 
-/** @param {any} queue @param {Context} ctx */
-function panel(queue, ctx) {
-    const pause = queue.state === 'paused' ? resumeQueue(queue.name) : pauseQueue(queue.name, {});
+/** @param {any} queue @param {Map<string, number> | undefined} hosts whose breakers hold tasks of it @param {Context} ctx */
+function panel(queue, hosts, ctx) {
+    const pause = queue.state === 'paused' ? resumeQueue(queue.name) : { ...pauseQueue(queue.name, {}), label: 'Pause…',
+        hint: 'with a reason, for a time', ask: () => askPause(ctx, queue) };
     return h('aside.panel.stack', { 'aria-labelledby': 'queue' }, h('section', h('div.head',
-        h('h2', { id: 'queue' }, userText(queue.name)), badge(queue.state), h('span.grow'), h('a', { href: link(['queues']) }, 'Close')),
+        h('h2', { id: 'queue', tabindex: -1 }, userText(queue.name)), badge(queue.state), h('span.grow'), h('a',
+            { href: link(['queues']) }, 'Close')),
         queue.paused ? h('p.second', 'Paused by ', userText(queue.paused.by), queue.paused.reason ? [': “', userText(queue.paused.reason),
             '”'] : '', '. ', queue.paused.until ? ['It goes on by itself ', when(queue.paused.until, ctx), '.']
-            : 'Until somebody resumes it.') : null),
-    facts([['Due', h('a', { href: link(['tasks'], { queue: queue.name, status: 'ACTIVE' }) }, number(queue.due))],
+            : 'Until somebody resumes it.') : null, hosts ? h('p', 'Held by the ', hostsInWords(hosts), '.') : null),
+    facts([['Due', h('a', { href: dueLink(queue.name) }, number(queue.due))],
         ['Running', number(queue.running)], ['Starts a second', queue.max_dispatches_per_second === null ? 'no limit'
         : `${queue.max_dispatches_per_second}, burst ${queue.max_burst}`],
         ['At once', queue.max_concurrent === null ? 'no limit' : number(queue.max_concurrent)], ['Weight', number(queue.weight)],
             ['Changed', queue.updated_at ? when(queue.updated_at, ctx) : null]]),
-    ctx.can('queues:write') ? h('div.chips', h('button', { onclick: () => askLimits(ctx, queue) }, 'Limits…'), queue.state === 'paused'
-        ? null : h('button', { onclick: () => askPause(ctx, queue) }, 'Pause…')) : null,
+    ctx.can('queues:write') ? h('div.chips', h('button', { onclick: () => askLimits(ctx, queue) }, 'Limits…')) : null,
     section('queue-actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx,
         [pause, showQueue(queue.name)])));
 }

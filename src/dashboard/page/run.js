@@ -1,11 +1,11 @@
 // A run of a workflow: where is it stuck? The graph with its critical path, the same as a list, and one step beside it.
 import { h } from '../lib/dom.js';
-import { get, maybe } from '../lib/api.js';
+import { connection, get, maybe } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { count, number, parse, rough, span, zoneOf } from '../lib/time.js';
 import { cancelRun, pauseRun, rerun, resumeRun, retryRun, showRun, signal, stepActions } from '../lib/command.js';
 import { badge, icon } from '../view/icons.js';
-import { actionList, bar, copyButton, instant, pretty, section, segments, userText, when } from '../view/parts.js';
+import { actionList, ago, bar, copyButton, instant, pretty, section, segments, userText, when } from '../view/parts.js';
 import { criticalPath } from '../view/graph.js';
 import { runGraph } from '../view/run_graph.js';
 
@@ -71,7 +71,29 @@ function head(data, ctx) {
             run.status === 'FAILED' ? h('button.primary', { onclick: () => ctx.act(retry) }, 'Retry') : null,
             over ? h('button', { onclick: () => askRerun(data, ctx) }, 'Rerun from…') : h('button.danger',
                 { onclick: () => ctx.act(cancel, run) }, 'Cancel…')) : null),
-    h('p.second', answer(data, ctx)), h('p.label.mono', run.id));
+    h('p.second', answer(data, ctx)), data.status.awaiting.map((/** @type {any} */ a) => approval(data, a, ctx)), h('p.label.mono',
+        run.id));
+}
+
+// Who has decided, who must still, and the buttons for it.
+/** @param {any} data @param {any} a @param {Context} ctx */
+function approval(data, a, ctx) {
+    const missing = a.approvals - a.received, mine = a.senders.some((/** @type {any} */ s) => s.name === connection.session?.name);
+    return h('div.chips', { key: a.step }, badge('APPROVAL', { word: [userText(a.signal), `, ${a.received} of ${a.approvals}`] }),
+        approve(data.run, a, ctx), h('span.second', a.senders.map((/** @type {any} */ s) => [s.decision === 'REJECT' ? 'Rejected by '
+            : 'Approved by ',
+            userText(s.name), ' ', ago(s.at, ctx), '. ']), missing > 0
+                ? `${missing === 1 ? 'One person' : `${missing} people`}${a.senders.length ? ' more' : ''} must approve`
+            + `${mine ? ', with another key than yours' : a.approvals > 1 ? ', each with a key of their own' : ''}.` : ''));
+}
+
+// What becomes of a step that nobody approves: the run's deadline may come before its own.
+/** @param {any} run @param {any} awaiting @param {Context} ctx */
+function fate(run, awaiting, ctx) {
+    const own = parse(awaiting.timeout_at), end = parse(run.deadline_at);
+    if (Number.isNaN(own) && Number.isNaN(end)) return '';
+    return Number.isNaN(own) || end < own ? [' Without it the run fails at its deadline ', when(run.deadline_at, ctx), '.']
+        : [' Without it the step fails ', when(awaiting.timeout_at, ctx), '.'];
 }
 
 /** @param {any} data @param {Context} ctx */
@@ -83,8 +105,7 @@ function answer(data, ctx) {
         run.last_error ? [userText(run.last_error), '. '] : '', `It took ${took}.`];
     if (OVER.has(run.status)) return [h('b', `It is ${run.status.toLowerCase()}. `), `It took ${took}.`];
     if (awaiting) return [h('b', 'It waits for a person: ', userText(awaiting.signal),
-        `, ${awaiting.received} of ${awaiting.approvals} given. `), 'It runs for ', took, '.', awaiting.timeout_at
-        ? [' Without it the step fails ', when(awaiting.timeout_at, ctx), '.'] : '', deadline];
+        `, ${awaiting.received} of ${awaiting.approvals} given. `), 'It runs for ', took, '.', fate(run, awaiting, ctx), deadline];
     const at = data.steps.find((/** @type {any} */ s) => s.status === 'RUNNING') ?? data.steps.find((/** @type {any} */ s) => s.status === 'SCHEDULED');
     if (!at) return [h('b', took ? `It runs for ${took}.` : 'It has not started.'), deadline];
     const items = at.items ? `, ${number(at.items.by_status.COMPLETED ?? 0)} of ${number(at.items.total)} items` : '';
@@ -151,10 +172,8 @@ const failures = (data, run) => data.status.failures.length ? section('failures'
 
 /** @param {any} data @param {Context} ctx */
 function side(data, ctx) {
-    const { run } = data, open = data.status.awaiting;
-    return h('div.columns', h('div.c7.stack', open.length ? section('approvals', 'Waits for a person', {},
-        open.map((/** @type {any} */ a) => h('div.chips', { key: a.step }, badge('APPROVAL',
-        { word: [userText(a.signal), `, ${a.received} of ${a.approvals}`] }), approve(run, a, ctx)))) : null,
+    const { run } = data;
+    return h('div.columns', h('div.c7.stack',
         section('run-actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx,
             [...OVER.has(run.status) ? [] : [cancelRun(run)], ...run.status === 'FAILED' ? [retryRun(run)] : [], showRun(run)]))),
     h('div.c5.stack', json('Input', run.input), json('Result', run.result)));
@@ -169,10 +188,21 @@ function json(name, value) {
 }
 
 /** @param {any} run @param {any} awaiting @param {Context} ctx */
-const approve = (run, awaiting, ctx) => ctx.can('workflows:signal') ? [h('button.small.primary',
-    { onclick: () => ctx.act(signal(run.id, awaiting.signal, true)) }, 'Approve'), h('button.small.danger',
+const approve = (run, awaiting, ctx) => ctx.can('workflows:signal') ? [h('button.primary',
+    { onclick: () => decide(run, awaiting, ctx) }, 'Approve'), h('button.danger',
     { onclick: () => ctx.act({ ...signal(run.id, awaiting.signal, false), label: 'Reject…' }, { name: awaiting.signal }) }, 'Reject…')]
     : null;
+
+// Says what the approval did: one key counts once.
+/** @param {any} run @param {any} awaiting @param {Context} ctx */
+async function decide(run, awaiting, ctx) {
+    const said = await ctx.act({ ...signal(run.id, awaiting.signal, true), done: undefined });
+    if (!said) return;
+    const far = `${said.received} of ${said.approvals}`, open = said.received < said.approvals;
+    ctx.toast(said.repeated ? `Your approval was counted already: ${far}.${open ? ' Another person’s key is needed.' : ''}`
+        : open ? `Approved: ${far}. Another person must approve, with a key of their own.` : `Approved: ${far}`, { bad: said.repeated
+            && open });
+}
 
 /** @param {any} data @param {Context} ctx @param {any} s */
 function panel(data, ctx, s) {
@@ -182,7 +212,7 @@ function panel(data, ctx, s) {
         bad = items.filter((/** @type {any} */ i) => i.status === 'FAILED');
     const actions = stepActions(run, s);
     return h('aside.panel.stack', { 'aria-labelledby': 'step' }, h('section', h('div.head',
-        h('h2', { id: 'step' }, userText(s.step), item ? ` / ${item}` : ''), stepBadge(s), h('span.grow'),
+        h('h2', { id: 'step', tabindex: -1 }, userText(s.step), item ? ` / ${item}` : ''), stepBadge(s), h('span.grow'),
         h('a', { href: relink(ctx.route, { step: null, item: null }) }, 'Close')),
         h('p.second', what(step?.definition ?? {}, s), s.waits_for ? [' ', userText(s.waits_for.explanation), '.'] : ''), s.last_error
             && s.status === 'FAILED' ? h('p.fail.anywhere', userText(s.last_error)) : null),
@@ -222,16 +252,29 @@ function what(definition, s) {
         userText(typeof config.url === 'string' ? config.url : JSON.stringify(config.url))] : '', '.'];
 }
 
+// The steps from which a run can begin again: what they depend on has ended as they need it.
+/** @param {any[]} steps @param {any[]} [definition] the steps as they are defined */
+export function rerunnable(steps, definition = []) {
+    const by = new Map(steps.map(s => [s.step, s])), defined = new Map(definition.map(s => [s.name, s]));
+    /** @type {Record<string, string[]>} */
+    const needs = { MUST_FAIL: ['FAILED'], MUST_NOT_FAIL: ['COMPLETED', 'SKIPPED', 'CANCELLED'], MUST_FINISH: [...OVER] };
+    return steps.filter(s => s.depends_on.every((/** @type {string} */ name) => {
+        const how = (defined.get(s.step)?.depends_on ?? []).find((/** @type {any} */ d) => d?.step === name)?.type;
+        return (needs[how] ?? ['COMPLETED', 'SKIPPED']).includes(by.get(name)?.status);
+    }));
+}
+
 /** @param {any} data @param {Context} ctx */
 function askRerun(data, ctx) {
     const { run } = data, make = (/** @type {Record<string, any>} */ v) => rerun(run, v.from);
+    const names = rerunnable(data.steps, data.definition?.definition?.steps).map(s => s.step);
     ctx.ask({ title: 'Rerun from a step', confirm: 'Rerun', keep: 'Close', action: make, body: h('p',
-        'A new run begins at the step. The results of the others are copied.'),
-        fields: [{ name: 'from', label: 'From', type: 'select', value: run.failed_step ?? data.steps[0]?.step,
-        options: data.steps.map((/** @type {any} */ s) => [s.step, s.step]) }],
+        'A new run begins at the step. The results of the others are copied. ', h('span.second', names.length < data.steps.length
+        ? 'Steps whose parents did not end as they need are not offered.' : '')),
+        fields: [{ name: 'from', label: 'From', type: 'select', value: names.includes(run.failed_step) ? run.failed_step : names[0],
+        options: names.map(name => [name, name]) }],
         submit: async v => {
             const fresh = await ctx.act(make(v));
             if (fresh?.id) go(link(['workflows', fresh.id]));
         } });
 }
-

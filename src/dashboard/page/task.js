@@ -5,9 +5,10 @@ import { link } from '../lib/router.js';
 import { clock, count, day, number, offsetOf, parse, relative, rough, span, zoneName, zoneOf } from '../lib/time.js';
 import { taskActions } from '../lib/command.js';
 import { axisOf, instants, strip, timelineHead, timelineRow } from '../view/chart.js';
+import { auditWords } from '../view/audit.js';
 import { badge, icon } from '../view/icons.js';
 import { actionList, copyButton, facts, instant, pretty, section, userText, when } from '../view/parts.js';
-import { explainBlock } from '../view/explain.js';
+import { explainBlock, stillHeld } from '../view/explain.js';
 import { durationInWords, scheduleInWords } from '../view/schedule.js';
 import { plainTable } from '../view/table.js';
 
@@ -41,16 +42,16 @@ export const page = {
 
     view(data, ctx) {
         const { task } = data;
-        return [head(task, ctx), failed(task), explainBlock(data.explanation, task, ctx),
+        return [head(data, ctx), failed(task), explainBlock(data.explanation, task, ctx),
             h('div.split', { key: 'split' },
                 h('div.stack', occurrences(data, ctx), attempts(data, ctx), fires(data, ctx), dependencies(data)),
-                h('div.stack', actions(task, ctx), settings(task, ctx), payload(task), audit(data, ctx)))];
+                h('div.stack', actions(data, ctx), settings(task, ctx), payload(task), audit(data, ctx)))];
     },
 };
 
-/** @param {any} task @param {Context} ctx */
-function head(task, ctx) {
-    const list = taskActions(task).filter(a => a.method !== 'GET' && ctx.can(a.scope));
+/** @param {any} data @param {Context} ctx */
+function head(data, ctx) {
+    const { task } = data, list = taskActions(task, stillHeld(data.explanation)).filter(a => a.method !== 'GET' && ctx.can(a.scope));
     const parent = task.parent_id ? h('a', { href: link(['tasks', task.parent_id]) }, 'its schedule') : null;
     const run = task.run ? h('a', { href: link(['workflows', task.run]) }, 'its run') : null;
     return h('header', { key: 'head' }, h('div.head', h('a', { href: link(['tasks']) }, 'Tasks'), h('span.label', '/'),
@@ -59,7 +60,8 @@ function head(task, ctx) {
             class: i === 0 ? 'primary' : a.danger ? 'danger' : null, onclick: () => ctx.act(a, task) }, a.label)),
             ctx.can('tasks:write') && task.type !== 'OCCURRENCE' && !task.run ? h('a.button', { href: link(['tasks', task.id, 'edit']) },
                 'Edit…') : null)),
-    h('p.second', words(task), task.calendar ? [' on the days of the calendar ', h('b', userText(task.calendar))] : null, '.',
+    h('p.second', words(task), task.calendar ? [' on the days of the calendar ', h('a', { href: link(['calendar'], { queue: task.queue }) },
+        userText(task.calendar))] : null, '.',
         parent || run ? [' See ', parent, parent && run ? ' and ' : '', run, '.'] : null,
         task.target_type === 'WORKFLOW' ? [' ', h('a', { href: link(['workflows', task.id]) }, 'Open the run'), '.'] : null),
     h('p.label.mono', [task.cron_expression, task.id].filter(Boolean).join('  ·  ')));
@@ -151,6 +153,7 @@ function toAttempt(e) {
     const late = (started ?? Date.now()) - due;
     return { due, started, ended: e.status === 'RUNNING' ? null : ended ?? started, waited: late > 100, retry: e.attempt_number > 1,
         status: e.status,
+        gate: e.delay_cause ? DELAYS[e.delay_cause] ?? e.delay_cause : '',
         text: e.error_message ?? (e.delay_cause ? DELAYS[e.delay_cause] ?? e.delay_cause : '') };
 }
 
@@ -176,7 +179,7 @@ function fires(data, ctx) {
     if (!data.upcoming?.length) return null;
     const zone = zoneOf(ctx.zone === 'local' ? 'task' : ctx.zone, data.task.time_zone);
     let before = offsetOf(ctx.now, zone);
-    return section('fires', 'Next fires', { note: `in ${zone}`, more: h('a', { href: link(['calendar']) }, 'In the calendar') },
+    return section('fires', 'Next fires', { note: `in ${zone}`, more: h('a', { href: inCalendar(data) }, 'In the calendar') },
         h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Local'), zone === 'UTC' ? null : h('th.from-s', { scope: 'col' }, 'UTC'),
             h('th.from-m', { scope: 'col' }, 'In'), h('th', { scope: 'col' }, 'Why so'))),
             h('tbody', data.upcoming.map((/** @type {any} */ fire) => {
@@ -184,13 +187,22 @@ function fires(data, ctx) {
                 before = offset;
                 const local = `${day(ms, zone)} ${clock(ms, zone).slice(0, seconds(data.task) ? 8 : 5)} ${zoneName(ms, zone)}`;
                 return h('tr', { key: fire.at + fire.note }, h('td.nowrap', skipped ? h('s.second', local) : local),
-                    zone === 'UTC' ? null : h('td.nowrap.from-s.second', skipped ? '–' : new Date(ms).toISOString().slice(11,
-                        seconds(data.task) ? 19 : 16) + 'Z'),
+                    zone === 'UTC' ? null : h('td.nowrap.from-s.second', skipped ? '–' : (day(ms, 'UTC') === day(ms, zone) ? '' : day(ms,
+                        'UTC') + ' ')
+                        + new Date(ms).toISOString().slice(11, seconds(data.task) ? 19 : 16) + 'Z'),
                     h('td.nowrap.from-m.second', skipped ? '–' : relative(ms, ctx.now).replace('in ', '')),
                     h('td', skipped ? h('span.state.wraps', icon('skipped'), userText(cap(fire.note))) : fire.note ? h('span.state.wraps',
                         { 'data-tone': 'hold' }, icon('late'), userText(cap(fire.note)))
                         : h('span.second', shifted ? 'as scheduled; the clock changes before it' : 'as scheduled')));
             }))));
+}
+
+// The minute of the next fire.
+/** @param {any} data */
+function inCalendar(data) {
+    const next = data.upcoming.find((/** @type {any} */ f) => !f.skipped), at = next
+        ? new Date(Math.floor(parse(next.at) / 60000) * 60000).toISOString() : null;
+    return link(['calendar'], { queue: data.task.queue, at });
 }
 
 /** @param {any} task */
@@ -210,8 +222,9 @@ function dependencies(data) {
         dependents.length ? plainTable(['These wait for it', 'State', 'Which'], dependents.map(row)) : null);
 }
 
-/** @param {any} task @param {Context} ctx */
-const actions = (task, ctx) => section('actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx, taskActions(task)));
+/** @param {any} data @param {Context} ctx */
+const actions = (data, ctx) => section('actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx, taskActions(data.task,
+    stillHeld(data.explanation))));
 
 /** @param {any} task */
 function target(task) {
@@ -228,7 +241,7 @@ function settings(task, ctx) {
     return section('settings', 'Settings', { more: h('span.label', `version ${task.version}`) }, facts([
         ['Queue', [h('a', { href: link(['queues'], { name: task.queue }) }, userText(task.queue)), `, priority ${task.priority}`]],
         ['Target', target(task)], ['Task type', task.task_type && userText(task.task_type)],
-        ['Due', task.run_at ? when(task.run_at, ctx) : null],
+        ['Due', task.run_at ? when(task.run_at, ctx, { zone: task.time_zone }) : null],
         ['Key', task.concurrency_key ? [h('span.mono', userText(task.concurrency_key)), `, limit ${task.concurrency_limit}`] : null],
         ['Overlap', task.overlap_policy?.toLowerCase().replaceAll('_', ' ')],
         ['Catch-up', task.catch_up_mode
@@ -242,7 +255,7 @@ function settings(task, ctx) {
         ['Dedupe key', task.dedupe_key && h('span.mono', userText(task.dedupe_key))],
         ['Delivery', task.delivery?.toLowerCase().replaceAll('_', ' ')],
         ['Runs', task.type === 'RECURRING' ? `${number(task.runs_count)}, ${number(task.skipped_count)} skipped` : null],
-        ['Created', when(task.created_at, ctx)]]));
+        ['Created', when(task.created_at, ctx, { zone: task.time_zone })]]));
 }
 
 /** @param {any} task */
@@ -262,7 +275,6 @@ function audit(data, ctx) {
     if (!data.audit?.length) return null;
     return section('audit', 'Audit', { more: h('a', { href: link(['admin'], { object: data.task.id }) }, 'All') },
         h('table', h('thead.hidden-text', h('tr', h('th', 'When'), h('th', 'What'))), h('tbody', data.audit.map((/** @type {any} */ a) =>
-        h('tr', { key: a.id }, h('td.nowrap.second', instant(a.at, ctx)), h('td.anywhere', userText(a.key), ': ', a.action.replace('/v1/',
-            '').replace('{id}', '…')))))));
+        h('tr', { key: a.id }, h('td.nowrap.second', instant(a.at, ctx)), h('td.anywhere', userText(a.key), ' ', auditWords(a).verb))))));
 }
 

@@ -4,8 +4,10 @@ import { get, request } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { absolute, number, parse, zoneOf } from '../lib/time.js';
 import { bulk, curl, cli, taskList } from '../lib/command.js';
+import { held, readGates } from '../view/held.js';
 import { badge, icon } from '../view/icons.js';
 import { copyButton, empty, taskLink, userText, when } from '../view/parts.js';
+import { badTimes, checkTimes, resolved, timeField, timeShown } from '../view/moments.js';
 import { scheduleInWords } from '../view/schedule.js';
 import { loadSearch, searchBar, searchQuery, searchSays } from '../view/search.js';
 import { freshBar, isHeld, steady, table } from '../view/table.js';
@@ -13,6 +15,7 @@ import { freshBar, isHeld, steady, table } from '../view/table.js';
 /** @typedef {import('../lib/app.js').Context} Context */
 
 const LIMIT = 100, TOTAL_EVERY_MS = 10000;
+const TIMES = ['due_before', 'due_after', 'created_before', 'created_after'];
 const STATUSES = ['SCHEDULED', 'BLOCKED', 'RUNNING', 'PAUSED', 'COMPLETED', 'FAILED', 'CANCELLED', 'SKIPPED', 'EXPIRED'];
 // name of a parameter → how it is called in a chip
 /** @type {Record<string, string>} */
@@ -34,30 +37,35 @@ export const page = {
     says: (data, ctx) => data.search ? searchSays(data.search, ctx) : data.fresh ? `${data.fresh} new` : '',
 
     async load(ctx, before) {
-        const filter = filterOf(ctx.route.query), cursor = ctx.route.query.get('cursor');
+        const typed = filterOf(ctx.route.query), filter = resolved(typed, TIMES, ctx.now), cursor = ctx.route.query.get('cursor');
+        const shape = JSON.stringify([typed, cursor]), bad = badTimes(typed, TIMES, ctx.now);
+        if (bad.length) return { shape, rows: [], fresh: 0, next: null, total: {}, totalAt: 0, bad };
         if (filter.search) return loadSearch(ctx, before, filter);
-        const shape = JSON.stringify([filter, cursor]);
         const same = before?.shape === shape;
         const keepTotal = same && Date.now() - before.totalAt < TOTAL_EVERY_MS;
-        const [list, total] = await Promise.all([get('/v1/tasks', { ...filter, cursor, limit: LIMIT, view: 'brief' }),
-            keepTotal ? before.total : get('/v1/tasks', { ...filter, page: 1, limit: 1, view: 'brief' }).then(l => l.pagination)]);
-        const held = same && !ctx.ui.showFresh && isHeld(ctx);
+        const [list, total, gates] = await Promise.all([get('/v1/tasks', { ...filter, cursor, limit: LIMIT, view: 'brief' }),
+            keepTotal ? before.total : get('/v1/tasks', { ...filter, page: 1, limit: 1, view: 'brief' }).then(l => l.pagination),
+            readGates(ctx, before?.gates)]);
+        const isStill = same && !ctx.ui.showFresh && isHeld(ctx);
         ctx.ui.showFresh = false;
-        return { shape, ...steady(before?.rows ?? null, list.tasks, held), next: list.pagination.next_cursor, total, totalAt: keepTotal
+        return { shape, gates, ...steady(before?.rows ?? null, list.tasks, isStill), next: list.pagination.next_cursor, total,
+            totalAt: keepTotal
             ? before.totalAt : Date.now() };
     },
 
     view(data, ctx) {
-        const filter = filterOf(ctx.route.query);
+        const typed = filterOf(ctx.route.query), filter = resolved(typed, TIMES, ctx.now);
         const filtered = Object.keys(filter).length > 0;
         return [
             h('header.head', h('h1', { tabindex: -1 }, 'Tasks'), h('span.second', matches(data.total)), h('span.grow'),
                 h('span.from-s', copyMenu(filter)),
                 ctx.can('tasks:write') ? h('a.button.primary', { href: link(['tasks', 'new']) }, 'New task') : null),
-            chips(ctx, filter), data.search ? searchBar(data.search, ctx) : null,
+            chips(ctx, typed), data.search ? searchBar(data.search, ctx) : null,
+            (data.bad ?? []).map((/** @type {string} */ text) => h('p.error', { role: 'alert', key: text }, icon('failed'), text)),
             data.rows.length || filtered || ctx.route.query.get('cursor') ? h('section', { 'aria-label': 'Tasks' }, freshBar(ctx,
                 data.fresh),
-                data.rows.length ? rows(ctx, data.rows) : data.search && !data.search.complete ? null : h('p.second', 'No task matches these filters.'))
+                data.rows.length ? rows(ctx, data.rows, data.gates) : data.search && !data.search.complete ? null
+                    : h('p.second', 'No task matches these filters.'))
                 : empty('There is no task yet.', 'A URL and a time make the first.',
                     'belfry add --in 10s --name hello https://example.com/'),
             ctx.ui.selected?.size ? bulkBar(ctx, data, filter) : null,
@@ -76,9 +84,8 @@ function copyMenu(filter) {
 
 /** @param {Context} ctx @param {Record<string, string>} filter */
 function chips(ctx, filter) {
-    const zone = zoneOf(ctx.zone);
     /** @param {string} name @param {string} value */
-    const shown = (name, value) => /^(due|created)_/.test(name) ? absolute(parse(value), ctx.now, zone)
+    const shown = (name, value) => TIMES.includes(name) ? timeShown(value, ctx)
         : name === 'status' ? value.split(',').map(s => s[0] + s.slice(1).toLowerCase()).join(', ') : userText(value);
     return h('div.chips', { role: 'group', 'aria-label': 'Filters' }, Object.entries(filter).map(([name, value]) => h('span.chip',
         { key: name },
@@ -101,22 +108,9 @@ function askFilter(ctx, filter) {
         { name: 'name', label: 'Name', value: filter.name ?? '', hint: 'whole, or its beginning and *' },
         { name: 'queue', label: 'Queue', value: filter.queue ?? '' },
         { name: 'task_type', label: 'Task type', value: filter.task_type ?? '' },
-        { name: 'due_before', label: 'Due before', value: filter.due_before ?? '', placeholder: '2026-02-10T08:00:00Z' }],
-    submit: async values => { go(relink(ctx.route, { ...values, cursor: null })); } });
-}
-
-/** @param {any} task */
-function held(task) {
-    if (task.waiting_for) {
-        const what = { concurrency_key: 'key ', overlap: 'its previous run', dependencies: 'other tasks' };
-        return h('span.hold', /** @type {any} */ (what)[task.waiting_for.kind] ?? task.waiting_for.kind,
-            task.waiting_for.kind === 'concurrency_key' ? userText(task.waiting_for.key) : null);
-    }
-    if (task.status === 'FAILED' || task.status === 'EXPIRED') return userText(task.last_error ?? '');
-    if (task.attempts > 0 && task.last_error && task.status !== 'COMPLETED') return ['attempt ' + (task.attempts + 1) + ', after ',
-        userText(task.last_error)];
-    if (task.status === 'SKIPPED' && task.skipped?.reason) return String(task.skipped.reason).toLowerCase().replaceAll('_', ' ');
-    return h('span.label', '–');
+        timeField('due_after', 'Due after', filter, true), timeField('due_before', 'Due before', filter, true),
+        timeField('created_after', 'Created after', filter), timeField('created_before', 'Created before', filter)],
+    submit: async values => { checkTimes(values, TIMES); go(relink(ctx.route, { ...values, cursor: null })); } });
 }
 
 /** @param {any} task @param {Context} ctx */
@@ -124,8 +118,8 @@ const dueCell = (task, ctx) => task.next_execution ? [parse(task.next_execution)
     { zone: task.time_zone })]
     : task.completed_at ? h('span.second', when(task.completed_at, ctx, { zone: task.time_zone })) : h('span.label', '–');
 
-/** @param {Context} ctx @param {any[]} tasks */
-function rows(ctx, tasks) {
+/** @param {Context} ctx @param {any[]} tasks @param {import('../view/held.js').Gates} [gates] */
+function rows(ctx, tasks, gates = { at: 0, paused: new Map(), breakers: null }) {
     const calm = (/** @type {any} */ t) => t.status === 'BLOCKED' && t.waiting_for?.kind === 'dependencies';
     return table(ctx, { rows: tasks, key: t => t.id, label: 'Tasks', select: ctx.can('tasks:write'), name: t => t.name || t.id, columns: [
         { title: 'State', class: 'from-s w-state', cell: t => badge(t.status, { calm: calm(t) }) },
@@ -136,7 +130,7 @@ function rows(ctx, tasks) {
         { title: 'Schedule', class: 'from-m', cell: t => [scheduleInWords(t), ' ', t.cron_expression ? h('span.label',
             t.time_zone ?? 'UTC') : null] },
         { title: 'Next, or ended', class: 'from-s nowrap', cell: t => dueCell(t, ctx) },
-        { title: 'What holds it', class: 'from-m cut', cell: t => held(t) }] });
+        { title: 'What holds it', class: 'from-m cut', cell: t => held(t, gates) }] });
 }
 
 /** @param {Context} ctx @param {any} data @param {Record<string, string>} filter */

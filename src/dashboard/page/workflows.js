@@ -58,7 +58,7 @@ export const page = {
             h('p.pager', { key: 'pager' }, q.get('cursor') ? h('a', { href: relink(ctx.route, { cursor: null }) }, 'latest') : null,
                 data.next ? h('a', { href: relink(ctx.route, { cursor: data.next }) }, 'older') : null),
             data.definitions.length ? section('definitions', 'Definitions', { note: 'a run keeps the version that it began with' },
-                table({ ...ctx, ui: {} }, { rows: data.definitions, key: d => d.name, label: 'Definitions', columns: [
+                table(ctx, { rows: data.definitions, key: d => d.name, label: 'Definitions', columns: [
                 { title: 'Name', class: 'anywhere', cell: d => h('a.quiet', { href: link(['workflows'], { workflow: d.name }) },
                     userText(d.name)) }, { title: 'Version', class: 'num', cell: d => d.version },
                 { title: 'Stored', class: 'from-s', cell: d => when(d.created_at, ctx) }, { title: 'Hash', class: 'from-m mono second',

@@ -85,7 +85,7 @@ export const strip = (bars, zone, label) => h('div.strip', { draw: (/** @type {n
         }));
 } });
 
-/** @typedef {{due: number, started: number | null, ended: number | null, waited: boolean, retry: boolean, status: string, text: string}} Attempt */
+/** @typedef {{due: number, started: number | null, ended: number | null, waited: boolean, retry: boolean, status: string, text: string, gate: string}} Attempt */
 
 // What a timeline's axis goes up to: a round number of ms above the longest.
 /** @param {Attempt[]} attempts @param {number} now */
@@ -126,6 +126,21 @@ export const timelineRow = (a, axis, now) => h('div', { draw: (/** @type {number
         h('line.due', { x1: x(0), x2: x(0), y1: y - 8, y2: y + 8 }));
 } });
 
+/** @typedef {[number, string, number]} Mark place, name, time */
+
+// Marks that are too near to the one before share its place, so that no text lies over another.
+/** @param {Mark[]} marks @param {number} apart @returns {Mark[]} */
+export function spaced(marks, apart) {
+    /** @type {Mark[]} */
+    const result = [];
+    for (const [at, name, ms] of marks) {
+        const last = result[result.length - 1];
+        if (last && at - last[0] < apart) last[1] += `, ${name}`;
+        else result.push([at, name, ms]);
+    }
+    return result;
+}
+
 /** @param {Attempt} a @param {string} mode @param {string | undefined} zone */
 export const instants = (a, mode, zone) => h('div.timeline', { draw: (/** @type {number} */ width) => {
     const z = zoneOf(mode, zone), height = 76, y = 36, left = 8, right = width > 560 ? 110 : 70;
@@ -133,15 +148,13 @@ export const instants = (a, mode, zone) => h('div.timeline', { draw: (/** @type 
         Math.min(1, ms / total)) * (width - left - right);
     const began = (a.started ?? a.due) - a.due, kind = a.status === 'COMPLETED' ? 'ok' : a.status === 'RUNNING' ? 'running' : 'fail';
     const xs = x(began), xe = Math.max(xs + 2, x(total));
-    /** @type {[number, string, number][]} */
-    const marks = [[x(0), 'due', a.due]];
-    if (a.started !== null && xs - x(0) > 80) marks.push([xs, 'started', a.started]);
-    if (a.ended !== null) marks.push([xe, xs - x(0) > 80 || a.started === null ? 'ended' : 'started, ended', a.ended]);
+    const marks = spaced([[x(0), 'due', a.due], ...a.started === null ? [] : [/** @type {Mark} */ ([xs, 'started', a.started])],
+        ...a.ended === null ? [] : [/** @type {Mark} */ ([xe, 'ended', a.ended])]], width > 560 ? 92 : 66);
     return h('svg', { width, height, role: 'img', 'aria-label': 'due, started, ended' },
         h('line.axis', { x1: 0, x2: width, y1: y, y2: y }),
         began > 0 ? h('rect.waits', { x: x(0) + .5, y: y - 7.5, width: Math.max(1, xs - x(0) - 1), height: 15 }) : null,
         began > 0 && xs - x(0) > 160 ? h('text.gate', { x: (x(0) + xs) / 2, y: y + 4, 'text-anchor': 'middle' },
-            `${span(began)}${a.text ? ': ' + a.text : ''}`.slice(0, (xs - x(0)) / 7 | 0)) : null,
+            `${span(began)}${a.gate ? ': ' + a.gate : ''}`.slice(0, (xs - x(0)) / 7 | 0)) : null,
         a.started !== null ? h('rect', { class: kind, x: xs, y: y - 8, width: xe - xs, height: 16 }) : null,
         marks.map(([at, name, ms]) => [h('line.due', { x1: at, x2: at, y1: y - 12, y2: y + 12 }), h('text.end', { x: at, y: 16 }, name),
             h('text', { x: at, y: height - 8 }, clock(ms, z, width > 560))]));

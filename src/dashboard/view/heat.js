@@ -48,7 +48,7 @@ export const stepOf = (n, steps) => n <= 0 ? 0 : steps.filter(s => n >= s).lengt
  * @param {Fires} fires @param {number} from @param {number} to @returns {{at: number, fires: number, quiet: number[]}[]}
  */
 export function peaksOf(fires, from, to) {
-    const list = [...fires].filter(([at]) => at >= from && at < to).sort((a, b) => b[1] - a[1]);
+    const list = [...fires].filter(([at]) => at >= from && at < to).sort((a, b) => b[1] - a[1] || a[0] - b[0]);
     if (!list.length) return [];
     const usual = list[list.length >> 1][1];
     return list.filter(([, n]) => n >= usual + 3).slice(0, 60).map(([at, n]) => {

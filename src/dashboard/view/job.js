@@ -9,7 +9,7 @@ import { bar, copyButton, instant, userText } from './parts.js';
 
 /**
  * How the work divides into one, ten and the rest.
- * @param {any} job @returns {{name: string, of: number, done: number, state: 'done' | 'running' | 'waits'}[]}
+ * @param {any} job @returns {{name: string, of: number, done: number, state: 'done' | 'running' | 'waits' | 'never'}[]}
  */
 export function stagesOf(job) {
     const total = Math.max(job.total, job.done), sizes = [Math.min(1, total), Math.max(0, Math.min(10, total - 1)),
@@ -19,7 +19,7 @@ export function stagesOf(job) {
     return ['First one', 'Then ten', 'The rest'].map((name, i) => {
         const done = Math.min(left, sizes[i]);
         left -= done;
-        return { name, of: sizes[i], done, state: over ? done === sizes[i] && sizes[i] > 0 ? 'done' : 'waits' : i < at ? 'done' : i === at
+        return { name, of: sizes[i], done, state: over ? done === sizes[i] && sizes[i] > 0 ? 'done' : 'never' : i < at ? 'done' : i === at
             ? 'running' : 'waits' };
     });
 }
@@ -59,14 +59,16 @@ function stages(job) {
         || Math.max(0, shown.filter(s => s.done).length - 1);
     const took = job.finished_at ? ` in ${span(parse(job.finished_at) - parse(job.created_at))}` : '';
     return h('div.stages', shown.map((stage, i) => h('div.stage', { key: stage.name },
-        h('div', badge(stage.state === 'done' ? 'COMPLETED' : stage.state === 'running' ? 'RUNNING' : 'WAITING', { word: stage.name }),
+        h('div', badge(stage.state === 'done' ? judged && !ok ? 'FAILED' : 'COMPLETED' : stage.state === 'running' ? 'RUNNING'
+            : stage.state === 'never' ? 'CANCELLED' : 'WAITING', { word: stage.name }),
             h('span.second', `${number(stage.done)} of ${number(stage.of)}`)),
         bar(judged && !ok && stage.done ? [[stage.done, 'fail']] : i === last
             ? [[Math.max(0, stage.done - again), stage.state === 'running' ? 'act' : undefined], [Math.min(again, stage.done), 'fail']]
             : [[stage.done, undefined]], stage.of, { track: true, label: `${stage.done} of ${stage.of}` }),
         i === last && judged ? h('span.label',
             `${number(ok)} completed, ${number(again)} failed again${judged ? `: ${Math.round(again / judged * 100)} %` : ''}${took}`)
-            : h('span.label', stage.done ? judged && !ok ? 'failed again' : 'sent again' : ''))));
+            : h('span.label', stage.done ? judged && !ok ? 'failed again' : 'sent again' : stage.state === 'never' ? 'was not begun'
+                : ''))));
 }
 
 /** @param {any} job */

@@ -80,7 +80,7 @@ export const copyButton = (text, label = 'Copy') => h('button.small', { onclick:
  */
 export function actionList(ctx, actions, how = {}) {
     const shown = ctx.ui.command;
-    return h('ul.actions', actions.filter(a => ctx.can(a.scope)).map(action => {
+    return h('ul.actions', actions.filter(a => ctx.can(a.scope)).map((action, i) => {
         const line = cli(action), request = curl(action, location.origin);
         /** @param {string} name @param {string} text */
         const button = (name, text) => {
@@ -91,11 +91,12 @@ export function actionList(ctx, actions, how = {}) {
                     ctx.set({ command: open ? null : text });
                 } }, name);
         };
-        return h('li', { key: action.label + action.path },
+        return h('li', { key: i },
             h('span', action.method === 'GET' || how.only === 'copy' ? action.label
-                : h('button.link', { class: action.danger ? 'fail' : null, onclick: () => ctx.act(action) }, action.label),
+                : h('button.link', { class: action.danger ? 'fail' : null, onclick: () => action.ask ? action.ask() : ctx.act(action) },
+                    action.label),
             action.hint ? [' ', h('span.label', action.hint)] : null),
-            button('curl', request), line ? button('CLI', line) : h('span'),
+            action.ask && !line ? h('span') : button('curl', request), line ? button('CLI', line) : h('span'),
             shown && (shown === request || shown === line) ? h('pre.command', shown) : null);
     }));
 }
@@ -104,7 +105,8 @@ export function actionList(ctx, actions, how = {}) {
 /** @param {Error} error @param {Context} ctx */
 export function failure(error, ctx) {
     const status = error instanceof Problem ? error.status : 0;
-    const what = status === 403 ? `This key may not see this page: ${error.message}.`
+    const what = !(error instanceof Problem) ? `The page cannot be shown: ${error.message}.` : status === 403
+        ? `This key may not see this page: ${error.message}.`
         : status === 404 ? 'There is nothing with this id, or it was removed.'
             : status === 0 ? 'The server cannot be reached.' : `${error.message} (${status}).`;
     const age = ctx.loadedAt ? ` Shown as of ${absolute(ctx.loadedAt, ctx.now, zoneOf(ctx.zone))}.` : '';

@@ -3,7 +3,7 @@ import { h } from '../lib/dom.js';
 import { connection } from '../lib/api.js';
 import { link } from '../lib/router.js';
 import { absolute, localZone, number, rough, zoneOf } from '../lib/time.js';
-import { PAGES } from '../lib/app.js';
+import { home, maySee, PAGES } from '../lib/app.js';
 import { brand, icon } from './icons.js';
 import { failure } from './parts.js';
 
@@ -17,10 +17,26 @@ export function shell(frame, ctx, page, data, controls) {
             body(page, data, ctx))));
 }
 
+// For an address that is none.
+/** @type {import('../lib/app.js').Page} */
+export const UNKNOWN = {
+    title: () => 'No such page',
+    load: async () => ({}),
+    view: (_, ctx) => [h('header.head', h('h1', { tabindex: -1 }, 'There is no such page')), h('p.second', 'The address ',
+        h('code', h('bdi', ctx.route.hash)), ' is not one of the dashboard.'), h('p', h('a', { href: home() }, 'To the first page'))],
+};
+
 /** @param {import('../lib/app.js').Page | null} page @param {any} data @param {Context} ctx */
 function body(page, data, ctx) {
     const failed = ctx.error ? failure(ctx.error, ctx) : null;
-    if (page && data !== null) return [failed, page.view(data, ctx)];
+    if (page && data !== null) {
+        try {
+            return [failed, page.view(data, ctx)];
+        } catch (error) { // a fault of the page is shown, and told in the browser's console
+            console.error(error);
+            return failure(/** @type {Error} */ (error), ctx);
+        }
+    }
     const name = PAGES[ctx.route.parts[0]]?.[0] ?? '';
     return [h('header.head', h('h1', { tabindex: -1 }, name)), failed ?? h('p.label', 'Loading')];
 }
@@ -35,9 +51,9 @@ function menu(frame, ctx, controls) {
         return name === 'alerts' ? h('span.n.fail', icon('late'), number(n)) : h('span.n', number(n));
     };
     return h('aside.side', { class: frame.menu ? 'shown' : null, id: 'menu' },
-        h('a.brand.quiet', { href: link(['overview']) }, brand(), 'Belfry'),
+        h('a.brand.quiet', { href: home() }, brand(), 'Belfry'),
         h('nav.nav', { 'aria-label': 'Pages' }, Object.entries(PAGES)
-            .filter(([name, [, , scope]]) => ctx.can(scope) && (name !== 'alerts' || frame.hasAlerts))
+            .filter(([name]) => maySee(name))
             .map(([name, [title]]) => h('a', { key: name, href: link([name]), 'aria-current': name === current ? 'page' : null }, title,
                 badge(name)))),
         h('div.foot.label', h('span', `${connection.session?.tenant ?? ''}${connection.session?.name ? ' · ' + connection.session.name : ''}`),

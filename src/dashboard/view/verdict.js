@@ -4,7 +4,7 @@ import { count, number, parse, span } from '../lib/time.js';
 const LATE_MS = 5000, STUCK_MS = 60000, RECENT_MS = 3600000;
 
 /**
- * @typedef {{status: any, breakers: any[], queues: any[], groups: any[], blocked: any[], approvals: any[], alerts?: any[], p99: number | null, now: number}} Known
+ * @typedef {{status: any, breakers: any[], queues: any[], groups: any[], blocked: any[], approvals: any[], alerts?: any[], incidents?: any[], p99: number | null, now: number}} Known
  * @typedef {{kind: string, word: string, name: string, says: string, detail: string, since: string | null, href: string[], query?: Record<string, string>, open: string, weight: number}} Need
  * @typedef {{tone: 'ok' | 'hold' | 'fail', icon: string, sentence: string, reason: string, needs: Need[]}} Verdict
  */
@@ -37,6 +37,12 @@ export function needsOf(k) {
             : `${number(g.count)} of ${number(total)}`,
             says: `${g.count === 1 ? 'has' : 'have'} one cause: ${g.last_error}${g.host ? ' from ' + g.host : ''}.`,
             detail: '', since: g.first_failed_at, href: ['dlq'], query: { cause: g.cause }, open: 'Cause', weight: 1000 + g.count });
+    }
+    const shown = new Set(k.groups.slice(0, 3).map(g => g.cause));
+    for (const i of (k.incidents ?? []).filter(i => i.state === 'OPEN' && !i.acknowledged_at && !shown.has(i.cause)).slice(0, 3)) {
+        needs.push({ kind: 'LATE', word: 'Incident', name: i.tasks[0]?.name ?? count(i.count, 'task'),
+            says: `${i.kind.toLowerCase().replace('_', ' ')}: ${i.tasks[0]?.error ?? i.cause}, ${count(i.count, 'time')}.`, detail: '',
+            since: i.first_at, href: ['alerts'], query: { incident: i.id }, open: 'Incident', weight: 900 + i.count });
     }
     for (const t of k.blocked.filter(t => t.waiting_for?.kind === 'concurrency_key' && k.now - parse(t.run_at) > STUCK_MS)) {
         needs.push({ kind: 'BLOCKED', word: '', name: t.name ?? t.id.slice(0, 18),

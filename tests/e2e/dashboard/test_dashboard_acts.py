@@ -118,7 +118,7 @@ def test_a_task_is_created_with_a_preview(alive, tabs):
     tab = tabs(alive).open("tasks/new")
     tab.allowed.append("status of 400")
     tab.page.get_by_label("Expression").fill("61 * * * *")
-    tab.page.locator("section[aria-labelledby=preview]").get_by_text("cron_expression").first.wait_for()
+    tab.page.locator("section[aria-labelledby=preview]").get_by_text("Expression:").first.wait_for()
     tab.page.get_by_label("Expression").fill("30 2 29 2 *")
     tab.page.get_by_text("Tue 29 Feb").first.wait_for()  # 2028
     tab.page.get_by_role("textbox", name="Name").fill("made-by-hand")

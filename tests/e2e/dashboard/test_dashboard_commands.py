@@ -218,6 +218,35 @@ def send_test(r):
     yield "sent"
 
 
+TOLD = {"delivery_type": "HTTP_WEBHOOK", "on_failure": True, "filter": {"queue": "mail*"}, "mode": "CHANGES", "after": 3, "group_wait": "20s", "group_window": "5m",
+        "repeat_every": "4h", "max_per_hour": 60}
+
+
+def settings(r):
+    return {s["name"]: s for s in r.api("GET", "/v1/notification-settings?limit=100")["notification_settings"]}
+
+
+def new_setting(r):
+    yield "newSetting", [{"name": r.name("told"), "delivery_config": {"url": r.sink + "/told"}, **TOLD}], None
+    made = settings(r)[r.name("told")]
+    r.api("DELETE", f"/v1/notification-settings/{made['id']}")
+    yield {field: made[field] for field in (*TOLD, "on_recovered", "delivery_config")}
+
+
+def change_setting(r):
+    made = r.api("POST", "/v1/notification-settings", {"name": r.name("told"), "delivery_config": {"url": r.sink + "/told"}, **TOLD})
+    yield "changeSetting", [made, {"enabled": False, "after": 4}], None
+    now = settings(r)[r.name("told")]
+    r.api("DELETE", f"/v1/notification-settings/{made['id']}")
+    yield now["enabled"], now["after"], now["version"]
+
+
+def remove_setting(r):
+    made = r.api("POST", "/v1/notification-settings", {"name": r.name("told"), "delivery_config": {"url": r.sink + "/told"}, **TOLD})
+    yield "removeSetting", [made], None
+    yield r.name("told") in settings(r)
+
+
 def revoke_key(tenant):
     def case(r):
         key = r.api("POST", "/v1/api-keys", {"name": r.name("key"), "scopes": ["tasks:read"], **({"tenant": tenant} if tenant != "default" else {})})
@@ -228,7 +257,7 @@ def revoke_key(tenant):
 
 def new_key(r):
     now = datetime.datetime.now(datetime.timezone.utc).timestamp() * 1000
-    yield "newKey", [{"name": r.name("new"), "scopes": "tasks:read, queues:read", "days": "30"}, None, now], None
+    yield "newKey", [{"name": r.name("new"), "scopes": ["tasks:read", "queues:read"], "days": "30"}, None, now], None
     key = next(k for k in r.api("GET", "/v1/api-keys?limit=200")["keys"] if k["name"] == r.name("new"))
     yield key["scopes"], key["expires_at"][:10]
 
@@ -292,12 +321,14 @@ CASES = {
     "run a step": on_step("Run now", "after", "COMPLETED"), "skip a step": on_step("Skip", "after", "SKIPPED"), "complete a step": on_step("Force complete", "ok", "COMPLETED"),
     "approve": signal(True), "reject": signal(False),
     "acknowledge": on_incident("ackIncident"), "mute": on_incident("muteIncident", "2h"), "resend": resend, "send a test": send_test,
+    "make a setting": new_setting, "change a setting": change_setting, "remove a setting": remove_setting,
     "revoke a key": revoke_key("default"), "revoke another tenant's key": revoke_key("acme"), "make a key": new_key, "make a tenant": new_tenant,
     "create a task": create_task, "edit a task": edit_task,
     "list tasks": list_tasks, "list executions": reads("executionList", {"status": "FAILED,LOST", "queue": "billing"}, has=[]), "list runs": reads("runList", {"status": "FAILED", "workflow": None}, has=[]),
     "show a queue": shows("showQueue", lambda r: r.api("PUT", f"/v1/queues/{r.name('queue')}", {"weight": 3})["name"]), "show a run": shows("showRun", lambda r: r.run()),
     "explain": acts_on_task("Explain", "SCHEDULED"),
 }
+NO_COMMAND = {"change a setting"}  # the command line makes and removes settings
 ANSWERED = {"list tasks", "list executions", "list runs", "show a queue", "show a run", "explain"}  # they change nothing: what they print is looked at
 
 
@@ -339,7 +370,7 @@ def perform(alive, action, how):
 @pytest.mark.parametrize("name", CASES)
 def test_button_curl_and_command_line_do_the_same(alive, acme, action, name):
     came = {}
-    for how in ("button", "curl", "CLI"):
+    for how in ("button", "curl") if name in NO_COMMAND else ("button", "curl", "CLI"):
         case = CASES[name](Replay(alive, how))
         printed = perform(alive, action(*next(case)), how)
         came[how] = next(case)
@@ -347,7 +378,7 @@ def test_button_curl_and_command_line_do_the_same(alive, acme, action, name):
         if name in ANSWERED:
             assert all(word in printed for word in came[how] if came[how] != "SCHEDULED"), printed
             came[how] = len(came[how])
-    assert came["button"] == came["curl"] == came["CLI"], came
+    assert came["button"] == came["curl"] and (name in NO_COMMAND or came["curl"] == came["CLI"]), came
 
 
 def test_every_action_is_replayed():

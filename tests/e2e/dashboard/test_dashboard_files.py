@@ -63,3 +63,9 @@ def test_no_text_becomes_markup_or_code(word):
 def test_no_inline_style_or_script():
     text = (FOLDER / "index.html").read_text(encoding="utf-8")
     assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\bsrc=)", text)
+
+
+def test_keys_are_offered_the_scopes_that_the_server_knows():
+    known = re.findall(r'^    X\([A-Z_]+, "([a-z:-]+)"\)', (ROOT / "src/api/server/auth.h").read_text(encoding="utf-8"), re.M)
+    offered = re.findall(r"^    \['([a-z:-]+)', ", (FOLDER / "view/scopes.js").read_text(encoding="utf-8"), re.M)
+    assert known and sorted(known) == sorted(offered)

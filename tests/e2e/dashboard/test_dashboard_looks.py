@@ -20,7 +20,7 @@ def routes(alive):
     made = alive.made
     return {**{name: name for name in PAGES}, "task": f"tasks/{made['ledger']['id']}", "held": f"tasks/{made['held']['id']}", "edit": f"tasks/{made['ledger']['id']}/edit",
             "new": "tasks/new", "run": f"workflows/{made['run']['id']}?step=price", "list": f"workflows/{made['run']['id']}?as=list", "queue": "queues?name=mail",
-            "calendar-table": "calendar?as=table"}
+            "calendar-table": "calendar?as=table", "rule": "alerts?rule=BelfryQueueDeep", "none": "nowhere"}
 
 
 def violations(tab):
@@ -49,6 +49,10 @@ def test_axe_finds_nothing_anywhere(alive, tabs, theme):
     tab.open("dlq").page.get_by_role("button", name="Re-drive…").first.click()
     found["dialog"] = violations(tab)
     tab.page.keyboard.press("Escape")
+    for page, button in (("alerts", "New setting…"), ("admin", "New key…")):
+        tab.open(page).page.get_by_role("button", name=button).click()
+        found[button] = violations(tab)
+        tab.page.keyboard.press("Escape")
     login = tabs(alive, login=False, color_scheme=theme, bypass_csp=True)
     login.allowed.append("status of 401")
     login.page.goto(f"{alive.url}/ui/")

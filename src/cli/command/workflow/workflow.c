@@ -304,9 +304,12 @@ static void workflow_print_signal(struct verb_work *w, const struct json_doc *do
     struct str name = json_text_at(doc->root, "step");
     int64_t rejections = json_i64_at(doc->root, "rejections", 0);
     bool rejects = option_get(w->o, "reject")->number;
+    bool repeated = json_is_true(json_at(doc->root, "repeated"));
     buf_printf(out, "%s %s, %lld of %lld", table_cell(json_text_at(doc->root, "signal"), signal),
-               rejects ? "rejected" : "received", (long long)json_i64_at(doc->root, "received", 1),
-               (long long)json_i64_at(doc->root, "approvals", 1));
+               repeated  ? "counted already"
+               : rejects ? "rejected"
+                         : "received",
+               (long long)json_i64_at(doc->root, "received", 1), (long long)json_i64_at(doc->root, "approvals", 1));
     if (rejections)
         buf_printf(out, " approvals, %lld rejection%s", (long long)rejections, rejections > 1 ? "s" : "");
     if (name.n)

@@ -1,0 +1,70 @@
+// What holds tasks, for lists: queues that are paused and breakers that are open, read once for all rows.
+import { h } from '../lib/dom.js';
+import { isOperator, maybe } from '../lib/api.js';
+import { link } from '../lib/router.js';
+import { count } from '../lib/time.js';
+import { userText } from './parts.js';
+
+/** @typedef {import('../lib/app.js').Context} Context */
+/** @typedef {{at: number, paused: Map<string, any>, breakers: any[] | null}} Gates */
+
+const EVERY_MS = 10000, SEEN = 500, BREAKER = /circuit breaker of (\S+)/;
+
+/** @param {Context} ctx @param {Gates | null | undefined} before @returns {Promise<Gates>} */
+export async function readGates(ctx, before) {
+    if (before && Date.now() - before.at < EVERY_MS) return before;
+    if (!ctx.can('queues:read')) return { at: Date.now(), paused: new Map(), breakers: null };
+    const [queues, breakers] = await Promise.all([maybe('/v1/queues', { limit: SEEN }), maybe('/v1/breakers', { limit: 200 })]);
+    return { at: Date.now(), paused: new Map((queues?.queues ?? []).filter((/** @type {any} */ q) => q.state === 'paused')
+        .map((/** @type {any} */ q) => [q.name, q])), breakers: breakers?.breakers ?? null };
+}
+
+// Where a breaker is closed by hand: who may not see the nodes finds them below the queues.
+/** @param {string} [host] */
+export const breakerLink = host => link([isOperator() ? 'nodes' : 'queues'], { breaker: host });
+
+// The host whose breaker holds a task, if it still does.
+/** @param {any} task @param {Gates} gates @returns {string | null} */
+export function breakerOf(task, gates) {
+    if (task.status !== 'SCHEDULED' || !task.last_error?.startsWith('held: ')) return null;
+    const host = BREAKER.exec(task.last_error)?.[1] ?? null;
+    return host && (gates.breakers === null || gates.breakers.some(b => b.host === host)) ? host : null;
+}
+
+/** @param {any} task @param {Gates} gates */
+export function held(task, gates) {
+    if (task.waiting_for) {
+        const what = { concurrency_key: 'key ', overlap: 'its previous run', dependencies: 'other tasks' };
+        return h('span.hold', /** @type {any} */ (what)[task.waiting_for.kind] ?? task.waiting_for.kind,
+            task.waiting_for.kind === 'concurrency_key' ? userText(task.waiting_for.key) : null);
+    }
+    if (task.status === 'SCHEDULED' && gates.paused.has(task.queue)) return h('span.hold', 'queue ', h('a', { href: link(['queues'],
+        { name: task.queue }) }, userText(task.queue)), ' is paused');
+    const host = breakerOf(task, gates);
+    if (host) return h('span.hold', 'breaker of ', h('a', { href: breakerLink(host) }, userText(host)));
+    if (task.status === 'FAILED' || task.status === 'EXPIRED') return userText(task.last_error ?? '');
+    if (task.attempts > 0 && task.last_error && task.status !== 'COMPLETED') return ['attempt ' + (task.attempts + 1) + ', after ',
+        userText(task.last_error.replace(/^held: /, ''))];
+    if (task.status === 'SKIPPED' && task.skipped?.reason) return String(task.skipped.reason).toLowerCase().replaceAll('_', ' ');
+    return h('span.label', '–');
+}
+
+// Which queues have due tasks that an open breaker holds: of the first 500, with one request, and with none while all breakers are closed.
+/** @param {Context} ctx @param {any[] | null} breakers @returns {Promise<Map<string, Map<string, number>>>} queue → host → tasks */
+export async function heldQueues(ctx, breakers) {
+    /** @type {Map<string, Map<string, number>>} */
+    const found = new Map();
+    if (!breakers?.length || !ctx.can('tasks:read')) return found;
+    const due = await maybe('/v1/tasks', { status: 'SCHEDULED', due_before: new Date().toISOString(), limit: SEEN, view: 'brief' });
+    for (const task of due?.tasks ?? []) {
+        const host = breakerOf(task, { at: 0, paused: new Map(), breakers });
+        if (!host) continue;
+        const hosts = found.get(task.queue) ?? new Map();
+        found.set(task.queue, hosts.set(host, (hosts.get(host) ?? 0) + 1));
+    }
+    return found;
+}
+
+/** @param {Map<string, number> | undefined} hosts */
+export const hostsInWords = hosts => hosts ? h('span.hold', [...hosts].map(([host, n], i) => [i ? ', ' : '', 'breaker of ', h('a',
+    { href: breakerLink(host) }, userText(host)), `: ${count(n, 'task')}`])) : null;
