@@ -14,7 +14,6 @@
 #include "api/live/live.h"
 #include "base/log.h"
 #include "core/task/settle_metrics.h"
-#include "core/time/offset.h"
 #include "events/memory/events_memory.h"
 #include "node/tenant_needs.h"
 #include "node/trace/spans.h"
@@ -34,7 +33,6 @@ enum {
     WRITE_MS = 5000, /* after the drain deadline, to write the last outcomes */
     LANES_ARENA = 16 << 20,
     TENANT_ARENA = 64 << 10,
-    CLOCK_SAMPLES = 3, /* the first one also connects, so it is slow */
 };
 
 /* ---- the loop thread ---- */
@@ -378,29 +376,6 @@ static enum err server_fill_catalog_cache(struct server *a, struct error *e)
     if (rc == ERR_OK)
         rc = catalog_watcher_fill(a->catalog, r, e);
     reader_free(r);
-    return rc;
-}
-
-/* Nodes of a shared store use the store's clock, because due times must mean the same on all of them. It is measured
- * before the API takes the first request; heartbeats measure it better later. */
-static enum err server_adopt_store_clock(struct server *a, struct error *e)
-{
-    struct reader *r = NULL;
-    struct offset offset = { 0 };
-    if (!store_is_shared(a->store))
-        return ERR_OK;
-    a->setup.clock = a->clock = clock_offset_new(a->setup.clock);
-    enum err rc = store_reader(a->store, &r, e);
-    for (int i = 0; rc == ERR_OK && i < CLOCK_SAMPLES; i++) {
-        int64_t sent_us = clock_steady_us(a->clock), store_us;
-        rc = reader_clock(r, &store_us, e);
-        if (rc == ERR_OK)
-            offset_add(&offset, sent_us, clock_steady_us(a->clock), store_us);
-    }
-    reader_free(r);
-    struct offset_view v = offset_view(&offset, clock_steady_us(a->clock));
-    if (rc == ERR_OK)
-        clock_correct(a->clock, v.low_us, 2 * v.error_us);
     return rc;
 }
 

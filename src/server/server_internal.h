@@ -166,6 +166,9 @@ enum err server_load_lanes(struct server *a, struct error *e) must_use;
 /* ---- store and secrets (server_store.c); the thread that assembles the server ---- */
 
 enum err server_open_store(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e) must_use;
+/* Nodes of a shared store use the store's clock, because due times must mean the same on all of them. It is measured
+ * before the API takes the first request; heartbeats measure it better later. */
+enum err server_adopt_store_clock(struct server *a, struct error *e) must_use;
 struct writer *server_open_writer(struct server *a); /* starts the batchers; after server_open_store */
 void server_close_store(struct server *a);           /* after the batchers have ended */
 enum err server_open_keys(struct server *a, struct error *e) must_use; /* server_keys.c; once the store is open */

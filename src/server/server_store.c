@@ -7,12 +7,16 @@
 
 #include "api/server/auth.h"
 #include "base/log.h"
+#include "core/time/offset.h"
+#include "platform/clock_offset.h"
 #include "platform/directory.h"
 #include "platform/last_fire.h"
 #include "port/crypto.h"
 #include "server/server_internal.h"
 #include "store/postgres/store_postgres.h"
 #include "store/sqlite/store_sqlite.h"
+
+enum { CLOCK_SAMPLES = 3 }; /* the first one also connects, so it is slow */
 
 static enum err server_write_secret(const char *path, const void *data, size_t n, struct error *e)
 {
@@ -139,4 +143,25 @@ void server_close_store(struct server *a)
     last_fire_close(a->last_fire);
     for (int way = OP_ROUTES; way-- > 0;) /* OP_VIA_ALL last: the others borrow from it */
         store_free(a->ways[way]);
+}
+
+enum err server_adopt_store_clock(struct server *a, struct error *e)
+{
+    struct reader *r = NULL;
+    struct offset offset = { 0 };
+    if (!store_is_shared(a->store))
+        return ERR_OK;
+    a->setup.clock = a->clock = clock_offset_new(a->setup.clock);
+    enum err rc = store_reader(a->store, &r, e);
+    for (int i = 0; rc == ERR_OK && i < CLOCK_SAMPLES; i++) {
+        int64_t sent_us = clock_steady_us(a->clock), store_us;
+        rc = reader_clock(r, &store_us, e);
+        if (rc == ERR_OK)
+            offset_add(&offset, sent_us, clock_steady_us(a->clock), store_us);
+    }
+    reader_free(r);
+    struct offset_view v = offset_view(&offset, clock_steady_us(a->clock));
+    if (rc == ERR_OK)
+        clock_correct(a->clock, v.low_us, 2 * v.error_us);
+    return rc;
 }
