@@ -169,32 +169,33 @@ static double alert_lower(double a, double b)
     return a < b ? a : b;
 }
 
-/* 14.4 times the budget within 1 h and 5 min, or 6 times within 6 h and 30 min. The second is scaled to the first. */
-static double alert_fast_burn(alert_bad_fn *bad, const struct stats_history *h, size_t at)
+/* How many times the budget was used: 14.4 times within 1 h and 5 min, or 6 times within 6 h and 30 min. The second is
+ * scaled to the first. */
+static double alert_fast_burn(alert_bad_fn *bad, double budget, const struct stats_history *h, size_t at)
 {
     double hour = alert_lower(bad(h, at, 60), bad(h, at, 5));
     double quarter = alert_lower(bad(h, at, 360), bad(h, at, 30)) * 14.4 / 6;
-    return hour > quarter ? hour : quarter;
+    return (hour > quarter ? hour : quarter) / budget;
 }
 
-/* The budget itself within 3 days and 6 h. */
-static double alert_slow_burn(alert_bad_fn *bad, const struct stats_history *h, size_t at)
+/* The same within 3 days and 6 h. */
+static double alert_slow_burn(alert_bad_fn *bad, double budget, const struct stats_history *h, size_t at)
 {
-    return alert_lower(bad(h, at, 4320), bad(h, at, 360));
+    return alert_lower(bad(h, at, 4320), bad(h, at, 360)) / budget;
 }
 
-#define BURN(what, bad)                                                                                                \
+#define BURN(what, bad, budget)                                                                                        \
     static double alert_##what##_fast(const struct stats_history *h, size_t at)                                        \
     {                                                                                                                  \
-        return alert_fast_burn(bad, h, at);                                                                            \
+        return alert_fast_burn(bad, budget, h, at);                                                                    \
     }                                                                                                                  \
     static double alert_##what##_slow(const struct stats_history *h, size_t at)                                        \
     {                                                                                                                  \
-        return alert_slow_burn(bad, h, at);                                                                            \
+        return alert_slow_burn(bad, budget, h, at);                                                                    \
     }
-BURN(start, alert_bad_starts)
-BURN(success, alert_bad_attempts)
-BURN(api, alert_bad_requests)
+BURN(start, alert_bad_starts, 0.001)
+BURN(success, alert_bad_attempts, 0.0001)
+BURN(api, alert_bad_requests, 0.001)
 #undef BURN
 
 /* ---- the table ---- */
@@ -230,12 +231,12 @@ static const struct alert_rule {
     { "BelfryStoreSlow", ALERT_MEDIUM, 5, 1, alert_store_slow, "s", "One in 100 operations waits for more than 1 s for the store" },
     { "BelfryClaimsFailing", ALERT_MEDIUM, 5, 0, alert_claims_failing, "claims/min", "The store does not answer claims", alert_store_lost_since },
     { "BelfryBackendDown", ALERT_MEDIUM, 1, 0, NULL, "backends", "The queue, the events or the lease of the fleet cannot be reached", alert_backend_lost_since },
-    { "BelfryStartBudgetFast", ALERT_CRITICAL, 0, 0.0144, alert_start_fast, "ratio", FAST },
-    { "BelfryStartBudgetSlow", ALERT_MEDIUM, 0, 0.001, alert_start_slow, "ratio", SLOW },
-    { "BelfrySuccessBudgetFast", ALERT_CRITICAL, 0, 0.00144, alert_success_fast, "ratio", FAST },
-    { "BelfrySuccessBudgetSlow", ALERT_MEDIUM, 0, 0.0001, alert_success_slow, "ratio", SLOW },
-    { "BelfryApiBudgetFast", ALERT_CRITICAL, 0, 0.0144, alert_api_fast, "ratio", FAST },
-    { "BelfryApiBudgetSlow", ALERT_MEDIUM, 0, 0.001, alert_api_slow, "ratio", SLOW },
+    { "BelfryStartBudgetFast", ALERT_CRITICAL, 0, 14.4, alert_start_fast, "x budget", FAST },
+    { "BelfryStartBudgetSlow", ALERT_MEDIUM, 0, 1, alert_start_slow, "x budget", SLOW },
+    { "BelfrySuccessBudgetFast", ALERT_CRITICAL, 0, 14.4, alert_success_fast, "x budget", FAST },
+    { "BelfrySuccessBudgetSlow", ALERT_MEDIUM, 0, 1, alert_success_slow, "x budget", SLOW },
+    { "BelfryApiBudgetFast", ALERT_CRITICAL, 0, 14.4, alert_api_fast, "x budget", FAST },
+    { "BelfryApiBudgetSlow", ALERT_MEDIUM, 0, 1, alert_api_slow, "x budget", SLOW },
     { "BelfryWatchdog", ALERT_NONE, 0, 0, NULL, "", "Always fires: if it does not arrive, alerting is broken" },
 };
 /* clang-format on */
