@@ -4,6 +4,7 @@
 #include "api/notify/setting_secrets.h"
 #include "api/resource/change.h"
 #include "api/server/internal.h"
+#include "api/server/query.h"
 #include "base/json/json.h"
 
 #define WHAT "notification setting"
@@ -27,29 +28,55 @@ static enum err settings_read(struct request *q, const struct catalog_entry *ent
 
 /* ---- reading ---- */
 
+struct setting_query {
+    int64_t limit;
+    struct str cursor, user_id;
+};
+
+/* The settings of a page that belong to the user; a page may have fewer than `limit`. */
+static enum err settings_write_page(struct request *q, struct jw *w, const struct catalog_page *page,
+                                    struct str user_id, struct error *e)
+{
+    jw_key(w, "notification_settings");
+    jw_array(w);
+    for (size_t i = 0; i < page->entries.n; i++) {
+        struct setting s;
+        if (settings_read(q, &page->entries.v[i], &s, e))
+            return e->code;
+        if (!user_id.n || str_eq(user_id, s.user_id))
+            settings_write(w, page->entries.v[i].name, &s, &page->entries.v[i]);
+    }
+    jw_array_end(w);
+    return ERR_OK;
+}
+
 enum handled settings_list(struct request *q, struct reader *r)
 {
-    struct error e = { 0 };
-    struct name_page page;
-    struct catalog_page found = { 0 };
-    if (!name_page_read(q, &page))
-        return HANDLED_DONE;
-    struct catalog_filter f = {
-        .kind = CATALOG_NOTIFICATION, .tenant = q->who.tenant, .after = page.after, .limit = (size_t)page.limit
+    static const struct query_field fields[] = {
+        { .name = "limit", .kind = QUERY_I64, .min = 1, .max = LIST_MAX },
+        { .name = "cursor",
+          .kind = QUERY_TEXT,
+          .offset = offsetof(struct setting_query, cursor),
+          .max = SEAL_TEXT_MAX },
+        { .name = "user_id",
+          .kind = QUERY_TEXT,
+          .offset = offsetof(struct setting_query, user_id),
+          .max = SETTING_TEXT_MAX },
     };
+    struct error e = { 0 };
+    struct setting_query page = { .limit = LIST_DEFAULT };
+    struct catalog_filter f = { .kind = CATALOG_NOTIFICATION, .tenant = q->who.tenant };
+    struct catalog_page found = { 0 };
+    if (query_read(q->query, fields, array_count(fields), &page, &q->arena, &e) ||
+        seal_open_name(q, page.cursor, &f.after, &e))
+        return request_fail(q, &e);
+    f.limit = (size_t)page.limit;
     if (reader_catalog_list(r, &f, &q->arena, &found, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
-    jw_key(&w, "notification_settings");
-    jw_array(&w);
-    for (size_t i = 0; i < found.entries.n; i++) {
-        struct setting s;
-        if (settings_read(q, &found.entries.v[i], &s, &e))
-            return request_fail(q, &e);
-        settings_write(&w, found.entries.v[i].name, &s, &found.entries.v[i]);
-    }
-    jw_array_end(&w);
+    if (settings_write_page(q, &w, &found, page.user_id, &e))
+        return request_fail(q, &e);
     struct pagination p = { .limit = page.limit, .total = -1, .more = found.more };
     if (p.more)
         p.next_name = found.entries.v[found.entries.n - 1].name;

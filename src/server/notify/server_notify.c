@@ -24,6 +24,7 @@ enum err server_start_notifier(struct server *a, struct error *e)
                                     .writer = batcher_writer(a->batchers[OP_VIA_ALL]),
                                     .clock = a->setup.clock,
                                     .catalog = a->catalog,
+                                    .zones = a->setup.zones,
                                     .secrets = a->secrets.n ? &a->secrets : NULL,
                                     .sender = { .guard = server_guard(a), .ca_file = a->setup.ca_file } };
     if (mail && mail->url) {
