@@ -26,6 +26,7 @@ class Kind:
     lasts: tuple = (0, 0)  # in `unit`: beats of a node, or another span that the chaos knows
     excuses: bool = False
     cuts_off: bool = False  # excuses, too, if it lasts too long
+    lingers: bool = False  # the connections of before stay dead until their node gives them up, or is buried
     of: str = "node"  # whom it strikes, see Chaos.victims; of a server: one at a time, and over before a node is started again
     unit: str = "beat_s"
 
@@ -100,7 +101,7 @@ KINDS = {
     "refused for a moment": Kind(refuse, MOMENT, cuts_off=True),
     "reset": Kind(reset),
     "dropped past the lease": Kind(drop, PAST_THE_LEASE, excuses=True),
-    "dropped for good, new ones pass": Kind(drop, excuses=True),
+    "dropped for good, new ones pass": Kind(drop, excuses=True, lingers=True),
     "delayed": Kind(delay, (0.4, 1.6)),
     "answer lost": Kind(lose, (0.2, 0.8)),
     "answer to a commit lost": Kind(lose_commit, (0.2, 0.8)),
@@ -191,6 +192,8 @@ class Chaos:
             fault.to_ms = now_ms()
             too_long = fault.to_ms - fault.from_ms > CUT_OFF * self.silence_s(kind) * 1000
             fault.excuses = fault.excuses or (kind.cuts_off and too_long)
+            if kind.lingers:
+                fault.to_ms += self.silence_s(kind) * 1000
 
     def progress(self):
         """The cluster goes on by itself: calls come again."""

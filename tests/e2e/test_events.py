@@ -212,6 +212,21 @@ def test_a_key_has_ten_streams(server, client):
         assert again.status == 200
 
 
+@pytest.mark.standalone("a node has so many streams, whatever the others have")
+def test_a_tenant_that_fills_a_node_keeps_no_other_from_watching(server, client):
+    acme, zoo = Tenant(server, "acme", ["tasks:read"]), Tenant(server, "zoo", ["tasks:read"])
+    keys = [client.post("/v1/api-keys", {"name": f"k{i}", "scopes": ["tasks:read"], "tenant": "acme"}).json["key"] for i in range(10)]
+    streams = [Events(server, key) for key in keys for _ in range(10)]
+    refused = Events(server, acme.key["key"])
+    assert refused.status == 503 and "100 streams" in refused.problem["detail"]
+    with Events(server, zoo.key["key"]) as theirs, Events(server) as ours:
+        assert theirs.status == ours.status == 200
+        until(lambda: sum(stream.over.is_set() for stream in streams) == 2)
+        assert {stream.of("end")[0]["reason"] for stream in streams if stream.over.is_set()} == {"ROOM"}
+    for stream in streams:
+        stream.close()
+
+
 def test_head_and_accept(client):
     head = client.request("HEAD", "/v1/events")
     assert head.status == 200 and head.headers["content-type"] == "text/event-stream" and not head.body

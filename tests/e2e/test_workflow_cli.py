@@ -323,6 +323,28 @@ def test_a_terminal_is_redrawn_until_the_run_ends(ask, write):
 # ---- steps ----
 
 
+def test_the_list_of_steps_says_what_each_waits_for(ask, write, receiver):
+    from server import Reply, until
+    receiver.answer("/b", *(Reply(status=503),) * 2)
+    path = write("x.json", json.dumps({"steps": [
+        {"name": "sign", "await": {"signal": "go"}},
+        {"name": "later", "delay": "1h", "target_type": "NOOP"},
+        {"name": "b", "target_config": {"url": receiver.url("/b")},
+         "retry": {"max_attempts": 2, "base_delay_ms": 3600000, "max_delay_ms": 3600000, "jitter": "NONE"}},
+        {"name": "end", "depends_on": ["sign", "b"], "target_type": "NOOP"}]}))
+    run = ask("run", path, "-q").out.strip()
+    until(lambda: "attempt 2 comes" in ask("steps", run).out)
+    rows = {line.split()[0]: line for line in ask("steps", run).lines[1:]}
+    assert "waits for signal 'go'" in rows["sign"] and rows["sign"].split()[4] != "-"
+    assert "starts in " in rows["later"] and "attempt 2 comes in " in rows["b"] and "503" in rows["b"]
+    assert rows["end"].rstrip().endswith("comes after sign, b")
+    assert "no step matches" in ask("steps", run, "--status", "FAILED").err
+    planned = ask("run", path, "-q", "--in", "1h").out.strip()
+    assert "the run has not started: it has no steps yet" in ask("steps", planned).err
+    drawn = ask("graph", planned)
+    assert drawn.code == 1 and "the run has not started: it has no steps yet" in drawn.err and "Nor is it" not in drawn.err
+
+
 def test_a_step_is_shown_and_decided_on_by_hand(ask, write, receiver, client):
     from server import Reply, until
     receiver.answer("/b", Reply(status=400))

@@ -29,60 +29,36 @@ static enum err settings_read(struct request *q, const struct catalog_entry *ent
 /* ---- reading ---- */
 
 struct setting_query {
-    int64_t limit;
-    struct str cursor, user_id;
+    struct name_page page;
+    struct str user_id; /* empty: of any user */
 };
 
-/* The settings of a page that belong to the user; a page may have fewer than `limit`. */
-static enum err settings_write_page(struct request *q, struct jw *w, const struct catalog_page *page,
-                                    struct str user_id, struct error *e)
+static enum err settings_write_listed(struct request *q, struct jw *w, const struct catalog_entry *entry,
+                                      struct error *e)
 {
-    jw_key(w, "notification_settings");
-    jw_array(w);
-    for (size_t i = 0; i < page->entries.n; i++) {
-        struct setting s;
-        if (settings_read(q, &page->entries.v[i], &s, e))
-            return e->code;
-        if (!user_id.n || str_eq(user_id, s.user_id))
-            settings_write(w, page->entries.v[i].name, &s, &page->entries.v[i]);
-    }
-    jw_array_end(w);
+    const struct setting_query *p = q->context;
+    struct setting s;
+    if (settings_read(q, entry, &s, e))
+        return e->code;
+    if (!p->user_id.n || str_eq(p->user_id, s.user_id))
+        settings_write(w, entry->name, &s, entry);
     return ERR_OK;
 }
 
 enum handled settings_list(struct request *q, struct reader *r)
 {
     static const struct query_field fields[] = {
-        { .name = "limit", .kind = QUERY_I64, .min = 1, .max = LIST_MAX },
-        { .name = "cursor",
-          .kind = QUERY_TEXT,
-          .offset = offsetof(struct setting_query, cursor),
-          .max = SEAL_TEXT_MAX },
-        { .name = "user_id",
-          .kind = QUERY_TEXT,
-          .offset = offsetof(struct setting_query, user_id),
-          .max = SETTING_TEXT_MAX },
+        { "limit", QUERY_I64, offsetof(struct setting_query, page.limit), 1, LIST_MAX, NULL },
+        { "cursor", QUERY_TEXT, offsetof(struct setting_query, page.cursor), 0, SEAL_TEXT_MAX, NULL },
+        { "user_id", QUERY_TEXT, offsetof(struct setting_query, user_id), 0, SETTING_TEXT_MAX, NULL },
     };
+    struct setting_query *p = q->context = arena_new(&q->arena, struct setting_query);
     struct error e = { 0 };
-    struct setting_query page = { .limit = LIST_DEFAULT };
-    struct catalog_filter f = { .kind = CATALOG_NOTIFICATION, .tenant = q->who.tenant };
-    struct catalog_page found = { 0 };
-    if (query_read(q->query, fields, array_count(fields), &page, &q->arena, &e) ||
-        seal_open_name(q, page.cursor, &f.after, &e))
+    p->page.limit = LIST_DEFAULT;
+    if (query_read(q->query, fields, array_count(fields), p, &q->arena, &e) ||
+        seal_open_name(q, p->page.cursor, &p->page.after, &e))
         return request_fail(q, &e);
-    f.limit = (size_t)page.limit;
-    if (reader_catalog_list(r, &f, &q->arena, &found, &e))
-        return request_fail(q, &e);
-    struct jw w = respond_json(&q->response, 200);
-    jw_object(&w);
-    if (settings_write_page(q, &w, &found, page.user_id, &e))
-        return request_fail(q, &e);
-    struct pagination p = { .limit = page.limit, .total = -1, .more = found.more };
-    if (p.more)
-        p.next_name = found.entries.v[found.entries.n - 1].name;
-    pagination_write(q, &w, &p);
-    jw_object_end(&w);
-    return HANDLED_DONE;
+    return catalog_page_answer(q, r, &p->page, CATALOG_NOTIFICATION, "notification_settings", settings_write_listed);
 }
 
 static struct str settings_name(struct request *q, struct uuid id)

@@ -33,46 +33,25 @@ static void calendars_write(struct jw *w, const struct catalog_entry *entry, con
 }
 
 /* A list shows the number of dates only: there may be thousands. */
-static void calendars_write_brief(struct jw *w, const struct catalog_entry *entry, const struct calendar_doc *doc)
+static enum err calendars_write_brief(struct request *q, struct jw *w, const struct catalog_entry *entry,
+                                      struct error *e)
 {
+    struct calendar_doc doc;
+    if (calendars_read_doc(q, entry, &doc, e))
+        return e->code;
     jw_object(w);
     jw_kv_str(w, "name", entry->name);
-    calendar_head_write(w, doc);
-    jw_kv_i64(w, "excluded_count", (int64_t)doc->excluded_count);
-    jw_kv_i64(w, "included_count", (int64_t)doc->included_count);
+    calendar_head_write(w, &doc);
+    jw_kv_i64(w, "excluded_count", (int64_t)doc.excluded_count);
+    jw_kv_i64(w, "included_count", (int64_t)doc.included_count);
     catalog_entry_members(w, entry);
     jw_object_end(w);
+    return ERR_OK;
 }
 
 enum handled calendars_list(struct request *q, struct reader *r)
 {
-    struct error e = { 0 };
-    struct name_page page;
-    struct catalog_page found = { 0 };
-    if (!name_page_read(q, &page))
-        return HANDLED_DONE;
-    struct catalog_filter f = {
-        .kind = CATALOG_CALENDAR, .tenant = q->who.tenant, .after = page.after, .limit = (size_t)page.limit
-    };
-    if (reader_catalog_list(r, &f, &q->arena, &found, &e))
-        return request_fail(q, &e);
-    struct jw w = respond_json(&q->response, 200);
-    jw_object(&w);
-    jw_key(&w, "calendars");
-    jw_array(&w);
-    for (size_t i = 0; i < found.entries.n; i++) {
-        struct calendar_doc doc;
-        if (calendars_read_doc(q, &found.entries.v[i], &doc, &e))
-            return request_fail(q, &e);
-        calendars_write_brief(&w, &found.entries.v[i], &doc);
-    }
-    jw_array_end(&w);
-    struct pagination p = { .limit = page.limit, .total = -1, .more = found.more && found.entries.n };
-    if (p.more)
-        p.next_name = found.entries.v[found.entries.n - 1].name;
-    pagination_write(q, &w, &p);
-    jw_object_end(&w);
-    return HANDLED_DONE;
+    return catalog_list_answer(q, r, CATALOG_CALENDAR, "calendars", calendars_write_brief);
 }
 
 enum handled calendars_get(struct request *q, struct reader *r)

@@ -228,6 +228,39 @@ bool name_page_read(struct request *q, struct name_page *ret)
     return false;
 }
 
+enum handled catalog_list_answer(struct request *q, struct reader *r, enum catalog_kind kind, const char *member,
+                                 catalog_write_fn write)
+{
+    struct name_page page;
+    return name_page_read(q, &page) ? catalog_page_answer(q, r, &page, kind, member, write) : HANDLED_DONE;
+}
+
+enum handled catalog_page_answer(struct request *q, struct reader *r, const struct name_page *page,
+                                 enum catalog_kind kind, const char *member, catalog_write_fn write)
+{
+    struct error e = { 0 };
+    struct catalog_page found = { 0 };
+    struct catalog_filter f = {
+        .kind = kind, .tenant = q->who.tenant, .after = page->after, .limit = (size_t)page->limit
+    };
+    if (reader_catalog_list(r, &f, &q->arena, &found, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, member);
+    jw_array(&w);
+    for (size_t i = 0; i < found.entries.n; i++)
+        if (write(q, &w, &found.entries.v[i], &e))
+            return request_fail(q, &e);
+    jw_array_end(&w);
+    struct pagination p = { .limit = page->limit, .total = -1, .more = found.more && found.entries.n };
+    if (p.more)
+        p.next_name = found.entries.v[found.entries.n - 1].name;
+    pagination_write(q, &w, &p);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
 void catalog_entry_members(struct jw *w, const struct catalog_entry *entry)
 {
     jw_kv_i64(w, "version", entry->version);

@@ -38,7 +38,7 @@ static enum err task_notify_check(const struct task_body *b, const struct task_c
         struct str name = json_text_at(json_array_get(list, i), "");
         char quoted[QUOTE_TEXT];
         quote_text(name, quoted);
-        if (!name.n || name.n > NOTIFY_BYTES || task_body_has_control(name))
+        if (!name.n || name.n > NOTIFY_BYTES || str_has_control(name))
             return error_field(e, TASK_NOTIFY, "must hold ids or names of notification settings");
         if (c->catalog && !catalog_cache_has_setting(c->catalog, c->tenant, name))
             return error_field(e, TASK_NOTIFY, "%s is neither the id nor the name of a notification setting", quoted);

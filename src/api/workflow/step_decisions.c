@@ -415,6 +415,8 @@ static const char *steps_notice(struct request *q, const struct step_edit *s, co
     const struct dag_step *of = &d->steps[place_step(s->next.place)];
     bool opens = place_kind(s->next.place) == PLACE_KIND_STEP &&
                  (s->next.target == TARGET_WORKFLOW || steps_is_map(of, &s->next)) && !of->await.signal.n;
+    if (of->map.is_set && s->item < 0 && s->undo_place) /* the answer shows the last one */
+        return "the decision is for the compensations of all items that waited";
     if (s->action == ACTION_FORCE_COMPLETE)
         return steps_missing_output(q, s, d);
     if (s->action != ACTION_RUN_NOW || !s->run.row.paused)

@@ -206,8 +206,9 @@ static bool watch_on_event(void *context, struct str name, struct str data)
         watch_say(w, "connected again");
     w->is_lost = false;
     w->reconnect.lost_ns = 0;
+    struct str reason = json_text_at(doc.root, "reason");
     if (str_eq(name, S("end")))
-        w->is_final = !str_eq(json_text_at(doc.root, "reason"), S("SHUTDOWN"));
+        w->is_final = !str_eq(reason, S("SHUTDOWN")) && !str_eq(reason, S("ROOM"));
     bool more = w->json ? watch_print_json(w, name, data) : watch_print_line(w, name, doc.root);
     json_doc_release(&doc);
     fflush(w->cli->out);

@@ -51,18 +51,18 @@ static enum dag_type run_edge_type(struct str name)
 }
 
 /* Parents are names, or objects with "step" and "type". */
-static bool run_step_read_parents(struct run_steps *s, const json_t *json, struct run_step *step)
+static bool run_step_read_parents(struct arena *a, const json_t *json, struct run_step *step)
 {
     const json_t *list = json_at(json, "depends_on"), *item;
     size_t i, n = json_array_size(list);
-    step->after = arena_array(&s->a, struct str, max_of(n, (size_t)1));
-    step->type = arena_array(&s->a, enum dag_type, max_of(n, (size_t)1));
+    step->after = arena_array(a, struct str, max_of(n, (size_t)1));
+    step->type = arena_array(a, enum dag_type, max_of(n, (size_t)1));
     if (!step->after || !step->type)
         return false;
     json_array_foreach (list, i, item) {
         struct str name = json_is_string(item) ? (struct str){ json_string_value(item), json_string_length(item) }
                                                : json_text_at(item, "step");
-        if (!arena_str(&s->a, name, &step->after[i]))
+        if (!arena_str(a, name, &step->after[i]))
             return false;
         step->type[i] = json_is_string(item) ? DAG_MUST_SUCCEED : run_edge_type(json_text_at(item, "type"));
     }
@@ -70,17 +70,17 @@ static bool run_step_read_parents(struct run_steps *s, const json_t *json, struc
     return true;
 }
 
-static bool run_step_read_hold(struct run_steps *s, const json_t *json, struct run_step *step)
+static bool run_step_read_hold(struct arena *a, const json_t *json, struct run_step *step)
 {
     const json_t *hold = json_at(json, "waits_for");
-    return arena_str(&s->a, json_text_at(hold, "gate"), &step->hold.gate) &&
-           arena_str(&s->a, json_text_at(hold, "name"), &step->hold.name) &&
-           arena_str(&s->a, json_text_at(hold, "run"), &step->hold.run) &&
-           arena_str(&s->a, json_text_at(hold, "explanation"), &step->hold.text);
+    return arena_str(a, json_text_at(hold, "gate"), &step->hold.gate) &&
+           arena_str(a, json_text_at(hold, "name"), &step->hold.name) &&
+           arena_str(a, json_text_at(hold, "run"), &step->hold.run) &&
+           arena_str(a, json_text_at(hold, "explanation"), &step->hold.text);
 }
 
 /* "load"; of the compensation of an item "mail[17]". */
-static bool run_step_read_name(struct run_steps *s, const json_t *json, struct run_step *step)
+static bool run_step_read_name(struct arena *a, const json_t *json, struct run_step *step)
 {
     cleanup_with(buf_release) struct buf name;
     int64_t item = json_i64_at(json, "item", -1);
@@ -88,10 +88,10 @@ static bool run_step_read_name(struct run_steps *s, const json_t *json, struct r
     buf_add(&name, json_text_at(json, "step"));
     if (item >= 0)
         buf_printf(&name, "[%lld]", (long long)item);
-    return arena_str(&s->a, buf_str(&name), &step->name);
+    return arena_str(a, buf_str(&name), &step->name);
 }
 
-static bool run_step_read(struct run_steps *s, const json_t *json, struct run_step *step)
+bool run_step_read(struct arena *a, const json_t *json, struct run_step *step)
 {
     char text[COUNTS_MAX + 1];
     cleanup_with(buf_release) struct buf items;
@@ -115,11 +115,11 @@ static bool run_step_read(struct run_steps *s, const json_t *json, struct run_st
     if (str_eq(json_text_at(json, "status"), S("SCHEDULED")))
         t->started_ms = 0; /* of an attempt that is over */
     t->usual_ms = -1;
-    return run_step_read_name(s, json, step) && arena_str(&s->a, json_text_at(json, "id"), &step->id) &&
-           arena_str(&s->a, json_text_at(json, "status"), &step->status) &&
-           arena_str(&s->a, json_text_at(json, "last_error"), &step->error) &&
-           arena_str(&s->a, buf_str(&items), &step->items) && run_step_read_hold(s, json, step) &&
-           run_step_read_parents(s, json, step);
+    return run_step_read_name(a, json, step) && arena_str(a, json_text_at(json, "id"), &step->id) &&
+           arena_str(a, json_text_at(json, "status"), &step->status) &&
+           arena_str(a, json_text_at(json, "last_error"), &step->error) &&
+           arena_str(a, buf_str(&items), &step->items) && run_step_read_hold(a, json, step) &&
+           run_step_read_parents(a, json, step);
 }
 
 static bool run_on_step(void *context, const json_t *json, struct str text)
@@ -131,7 +131,7 @@ static bool run_on_step(void *context, const json_t *json, struct str text)
         s->cap = max_of(s->cap * 2, (size_t)64);
         s->v = xrealloc(s->v, s->cap * sizeof *s->v);
     }
-    l->is_full = !run_step_read(s, json, &s->v[s->n]);
+    l->is_full = !run_step_read(&s->a, json, &s->v[s->n]);
     s->n += !l->is_full;
     return !l->is_full;
 }
@@ -180,6 +180,68 @@ void run_steps_release(struct run_steps *s)
     arena_release(&s->a);
     free(s->v);
     *s = (struct run_steps){ 0 };
+}
+
+/* ---- what a table says of a step ---- */
+
+static void run_duration_text(int64_t ms, bool is_known, char out[WHEN_TEXT])
+{
+    if (is_known)
+        when_took(ms, out);
+    else
+        snprintf(out, WHEN_TEXT, "-");
+}
+
+void run_step_times_text(const struct run_step *s, int64_t now_ms, char waited[WHEN_TEXT], char ran[WHEN_TEXT])
+{
+    const struct critical_step *t = &s->times;
+    bool started = t->started_ms || t->first_ms;
+    run_duration_text(critical_waited_ms(t, now_ms), t->released_ms && (started || !t->is_final), waited);
+    run_duration_text(critical_ran_ms(t, now_ms), started && !s->settled_by_hand, ran);
+}
+
+/* Of a step that may start: what it still waits for. False: nothing that is known here. */
+static bool run_step_start_write(const struct run_step *s, struct str error, int64_t now_ms, struct buf *out)
+{
+    char when[WHEN_TEXT];
+    if (s->due_ms) {
+        when_relative(s->due_ms, now_ms, when);
+        if (s->attempts)
+            buf_printf(out, "attempt %lld comes %s%s", (long long)s->attempts + 1, when, error.n ? "; " : "");
+        else
+            buf_printf(out, "starts %s", when);
+        table_plain_text(error, SIZE_MAX, out);
+        return true;
+    }
+    if (!s->leased || !str_eq(s->status, S("RUNNING")))
+        return false;
+    buf_text(out, "a worker has it");
+    return true;
+}
+
+/* The last error, unless it says what the hold says: "held: the circuit breaker of … is open". */
+static struct str run_step_told_error(const struct run_step *s)
+{
+    bool is_hold = s->hold.text.n && str_starts(s->error, S("held: "));
+    return is_hold ? (struct str){ 0 } : s->error;
+}
+
+bool run_step_note_write(const struct run_step *s, int64_t now_ms, struct buf *out)
+{
+    struct str error = run_step_told_error(s);
+    bool by_hand = s->by_hand && str_eq(s->status, S("COMPLETED"));
+    table_plain_text(s->hold.text, SIZE_MAX, out);
+    if (s->hold.text.n && (s->due_ms || error.n || s->items.n))
+        buf_text(out, "; ");
+    if (run_step_start_write(s, error, now_ms, out))
+        return true;
+    if (error.n)
+        table_plain_text(error, SIZE_MAX, out);
+    else if (s->items.n)
+        buf_add(out, s->items);
+    if (by_hand && !error.n)
+        buf_printf(out, "%s%s by hand", s->items.n ? "; " : "", s->settled_by_hand ? "completed" : "started");
+    return s->hold.text.n || error.n || s->items.n || by_hand;
 }
 
 /* ---- the graph ---- */

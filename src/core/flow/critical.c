@@ -32,6 +32,12 @@ int64_t critical_waited_ms(const struct critical_step *s, int64_t now_ms)
     return max_of(until_ms - s->released_ms, 0);
 }
 
+int64_t critical_ran_ms(const struct critical_step *s, int64_t now_ms)
+{
+    int64_t start_ms = critical_start_of(s);
+    return start_ms ? max_of((s->completed_ms ? s->completed_ms : now_ms) - start_ms, 0) : 0;
+}
+
 /* The parent that ended last before this step started: it released the step. False: no parent did. With the join ANY,
  * later ones have no part in it. */
 static bool critical_parent_of(const struct critical_step *steps, uint32_t step, uint32_t *ret)
@@ -76,7 +82,7 @@ enum err critical_path(const struct critical_step *steps, size_t n, int64_t now_
         const struct critical_step *s = &steps[at];
         p.v[p.n++] = at;
         p.waited_ms += critical_waited_ms(s, now_ms);
-        p.ran_ms += max_of(critical_end_of(s, now_ms) - critical_start_of(s), 0);
+        p.ran_ms += critical_ran_ms(s, now_ms);
         more = critical_parent_of(steps, at, &at);
     }
     for (size_t i = 0; i < p.n / 2; i++) {

@@ -34,6 +34,9 @@ enum err critical_path(const struct critical_step *steps, size_t n, int64_t now_
 /* The time that a step spent between its release and its first start, so far; 0 if it has not been released. */
 int64_t critical_waited_ms(const struct critical_step *s, int64_t now_ms);
 
+/* The time from its first start to its end, with all its attempts, so far; 0 if it has not started. */
+int64_t critical_ran_ms(const struct critical_step *s, int64_t now_ms);
+
 struct critical_estimate {
     int64_t end_ms;
     uint32_t unknown; /* steps without a usual time, for which nothing was added: the run ends later than that */

@@ -134,11 +134,12 @@ static enum err setting_check_url(struct str url, struct error *e)
     return str_find(url, '@', at) < end ? error_field(e, "url", "must not hold a user name or password") : ERR_OK;
 }
 
+/* Without % and !, by which old mail servers were told to pass a mail on to another domain. */
 static bool setting_is_address(struct str s)
 {
     size_t at = str_find(s, '@', 0);
     for (size_t i = 0; i < s.n; i++)
-        if (s.p[i] <= ' ' || s.p[i] > '~' || memchr("<>,;:\"()[]\\", s.p[i], 11))
+        if (s.p[i] <= ' ' || s.p[i] > '~' || memchr("<>,;:\"()[]\\%!", s.p[i], 13))
             return false;
     return at > 0 && at + 1 < s.n && str_find(s, '@', at + 1) == s.n;
 }
@@ -181,6 +182,8 @@ static enum err setting_check_channel(int kind, const struct channel *c, struct 
 
 enum err setting_check(const struct setting *s, struct error *e)
 {
+    if (str_has_control(s->name))
+        return error_field(e, "name", "must not hold control characters");
     if (s->kind < 0)
         return error_field(e, "delivery_type", "is required: EMAIL, SLACK_WEBHOOK, HTTP_WEBHOOK or PUSH");
     if (!s->on_success && !s->on_failure && !s->on_retry && !s->on_missed && !s->on_dead_letter)

@@ -66,20 +66,20 @@ static enum exit_code workflow_graph_definition(struct verb_work *w, bool *ret_f
     return workflow_graph_dag(w, d);
 }
 
-static enum exit_code workflow_graph_run(struct verb_work *w)
+static enum exit_code workflow_graph_run(struct verb_work *w, const char *id)
 {
-    char id[UUID_TEXT + 1];
     struct run_steps s;
     struct graph g;
     struct critical_step *times;
-    struct error e;
-    enum exit_code code = workflow_find_run(w, id);
-    if (code == EXIT_DONE)
-        code = run_steps_load(w->client, id, &s);
+    struct error e = { 0 };
+    enum exit_code code = run_steps_load(w->client, id, &s);
     if (code)
         return code;
-    code = run_steps_graph(&s, &g, &times, &e) ? cli_fail(w->cli, "workflow", &e, EXIT_REFUSED)
-                                               : workflow_graph_print(w, &g, &s.a);
+    if (!s.n)
+        error_set(&e, ERR_CONFLICT,
+                  "the run has not started: it has no steps yet; the name of its definition draws that");
+    code = e.code || run_steps_graph(&s, &g, &times, &e) ? cli_fail(w->cli, "workflow", &e, EXIT_REFUSED)
+                                                         : workflow_graph_print(w, &g, &s.a);
     run_steps_release(&s);
     return code;
 }
@@ -88,7 +88,8 @@ enum exit_code workflow_graph(struct verb_work *w)
 {
     cleanup_with(client_freep) struct client *client = NULL;
     struct error e;
-    struct uuid id;
+    struct uuid uuid;
+    char id[UUID_TEXT + 1];
     bool found = false;
     if (option_get(w->o, "dot")->number && option_get(w->o, "mermaid")->number) {
         (void)error_field(&e, "--dot", "and --mermaid exclude each other; give only one of them");
@@ -98,11 +99,13 @@ enum exit_code workflow_graph(struct verb_work *w)
         return workflow_graph_file(w); /* no server needed */
     enum exit_code code = client_open(w->cli, w->o, &client);
     w->client = client;
-    if (code == EXIT_DONE && !uuid_parse(str_from(w->name), &id) && verb_name_is_valid(str_from(w->name)))
+    if (code == EXIT_DONE && !uuid_parse(str_from(w->name), &uuid) && verb_name_is_valid(str_from(w->name)))
         code = workflow_graph_definition(w, &found);
     if (code || found)
         return code;
-    code = workflow_graph_run(w);
+    code = workflow_find_run(w, id);
+    if (code == EXIT_DONE)
+        return workflow_graph_run(w, id);
     if (code == EXIT_REFUSED)
         fprintf(w->cli->err, "Nor is it the name of a definition: 'belfry workflow definitions%s' lists these\n",
                 w->cli->where);

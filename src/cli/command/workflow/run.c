@@ -292,61 +292,38 @@ static void step_header(struct table *t)
         table_row(t, STEP_COLUMNS, "STEP", "KIND", "STATUS", "WAITED", "RAN", "ATTEMPTS", "NOTE");
 }
 
-void workflow_step_name_write(const json_t *step, struct buf *out)
+/* Why it is in its state; of a step that has not been released, the steps that it comes after. */
+static void step_note_write(const struct run_step *s, int64_t now_ms, struct buf *out)
 {
-    const json_t *item = json_at(step, "item");
-    table_plain_text(json_text_at(step, "step"), SIZE_MAX, out);
-    if (json_is_integer(item))
-        buf_printf(out, "[%lld]", (long long)json_integer_value(item));
-}
-
-static void step_duration_text(const json_t *step, const char *member, char out[WHEN_TEXT])
-{
-    int64_t ms = json_i64_at(step, member, -1);
-    if (ms >= 0)
-        when_took(ms, out);
-    else
-        snprintf(out, WHEN_TEXT, "-");
-}
-
-/* How long it has run so far, if it runs. */
-static void step_ran_text(const json_t *step, int64_t now_ms, char out[WHEN_TEXT])
-{
-    int64_t released_ms, waited_ms = json_i64_at(step, "waited_ms", -1);
-    bool runs = str_eq(json_text_at(step, "status"), S("RUNNING")) && waited_ms >= 0;
-    if (runs && json_time_at(step, "released_at", &released_ms))
-        when_took(max_of(now_ms - released_ms - waited_ms, 0), out);
-    else
-        step_duration_text(step, "duration_ms", out);
-}
-
-/* Why it failed or was skipped; else what it waits for; else that a user decided on it. */
-static void step_note_write(const json_t *step, struct buf *out)
-{
-    struct str error = json_text_at(step, "last_error"), hold = json_text_at(step, "waits_for.explanation");
-    bool settled = json_text_at(step, "settled_by").n > 0;
-    table_plain_text(hold, SIZE_MAX, out);
-    buf_text(out, hold.n && error.n ? "; " : "");
-    table_plain_text(error, SIZE_MAX, out);
-    if (json_is_true(json_at(step, "by_hand")) && !error.n && !hold.n)
-        buf_text(out, settled ? "completed by hand" : "started by hand");
+    if (run_step_note_write(s, now_ms, out) || s->times.is_final || s->times.released_ms)
+        return;
+    for (uint32_t i = 0; i < s->after_count; i++) {
+        buf_text(out, i ? ", " : "comes after ");
+        table_plain_text(s->after[i], SIZE_MAX, out);
+    }
 }
 
 static void step_add_row(struct rows *r, const json_t *step)
 {
     char waited[WHEN_TEXT], ran[WHEN_TEXT], attempts[32];
+    cleanup_with(arena_release) struct arena a;
+    cleanup_with(buf_release) struct buf note;
+    int64_t now_ms = clock_wall_ms(r->cli->clock);
     struct table *t = &r->table;
-    step_duration_text(step, "waited_ms", waited);
-    step_ran_text(step, clock_wall_ms(r->cli->clock), ran);
-    number_text(step, "attempts", attempts);
-    const char *name = task_cell(t, workflow_step_name_write, step), *kind = table_text(t, json_text_at(step, "kind"));
-    const char *status = table_text(t, json_text_at(step, "status"));
-    const char *note = task_cell(t, step_note_write, step);
+    struct run_step s;
+    arena_init(&a, RUN_MEMORY_MAX);
+    buf_init(&note, WORKFLOW_OUT_MAX);
+    if (!run_step_read(&a, step, &s))
+        return; /* one step cannot be that large */
+    run_step_times_text(&s, now_ms, waited, ran);
+    step_note_write(&s, now_ms, &note);
+    snprintf(attempts, sizeof attempts, "%lld", (long long)s.attempts);
+    const char *name = table_text(t, s.name), *kind = table_text(t, json_text_at(step, "kind"));
+    const char *status = table_text(t, s.status);
     if (step_has_id(t))
-        table_row(t, STEP_COLUMNS + 1, name, kind, status, waited, ran, attempts,
-                  table_text(t, json_text_at(step, "id")), note);
+        table_row(t, STEP_COLUMNS + 1, name, kind, status, waited, ran, attempts, table_text(t, s.id), buf_cstr(&note));
     else
-        table_row(t, STEP_COLUMNS, name, kind, status, waited, ran, attempts, note);
+        table_row(t, STEP_COLUMNS, name, kind, status, waited, ran, attempts, buf_cstr(&note));
 }
 
 enum exit_code workflow_steps(struct verb_work *w)
@@ -373,5 +350,7 @@ enum exit_code workflow_steps(struct verb_work *w)
     };
     size_t columns = STEP_COLUMNS + (option_get(w->o, "ids")->number ? 1 : 0);
     struct rows r = { .header = step_header, .add = step_add_row, .keep = { 1, columns, columns - 1 } };
-    return rows_print(w->cli, w->o, &p, &r, columns, "there are no such steps");
+    bool filtered = option_given(w->o, "status") || step->list_count;
+    return rows_print(w->cli, w->o, &p, &r, columns,
+                      filtered ? "no step matches" : "the run has not started: it has no steps yet");
 }

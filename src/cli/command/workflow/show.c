@@ -95,26 +95,12 @@ static enum exit_code run_view_load(struct run_view *v, const struct run_view *b
 
 /* ---- text ---- */
 
-static void run_view_duration(int64_t ms, bool is_known, char out[WHEN_TEXT])
-{
-    if (is_known)
-        when_took(max_of(ms, 0), out);
-    else
-        snprintf(out, WHEN_TEXT, "-");
-}
-
 static bool run_view_is_critical(const struct run_view *v, size_t at)
 {
     for (size_t i = 0; i < v->path.n; i++)
         if (v->path.v[i] == at)
             return true;
     return false;
-}
-
-/* From its first start on, with all its attempts. */
-static int64_t run_view_ran_ms(const struct run_view *v, const struct critical_step *t)
-{
-    return (t->completed_ms ? t->completed_ms : v->now_ms) - (t->first_ms ? t->first_ms : t->started_ms);
 }
 
 /* "waits for a, b and 3 more": the parents that have not ended. */
@@ -134,40 +120,11 @@ static void run_view_write_parents(const struct run_view *v, const struct graph_
         buf_printf(out, " and %zu more", n - NAMES_SHOWN_MAX);
 }
 
-/* Of a step that may start: what it still waits for. False: nothing that is known here. */
-static bool run_view_write_start(const struct run_view *v, const struct run_step *s, struct buf *out)
-{
-    char when[WHEN_TEXT];
-    if (s->due_ms) {
-        when_relative(s->due_ms, v->now_ms, when);
-        if (s->attempts)
-            buf_printf(out, "attempt %lld comes %s; ", (long long)s->attempts + 1, when);
-        else
-            buf_printf(out, "starts %s", when);
-        table_plain_text(s->error, SIZE_MAX, out);
-        return true;
-    }
-    if (!s->leased || !str_eq(s->status, S("RUNNING")))
-        return false;
-    buf_text(out, "a worker has it");
-    return true;
-}
-
 /* Why the step is in its state. at: its place in the graph, unless it is a compensation. */
 static void run_view_write_note(const struct run_view *v, const struct run_step *s, size_t at, struct buf *out)
 {
-    table_plain_text(s->hold.text, SIZE_MAX, out);
-    if (s->hold.text.n && (s->due_ms || s->error.n || s->items.n))
-        buf_text(out, "; ");
-    if (run_view_write_start(v, s, out))
-        return;
-    if (s->error.n)
-        table_plain_text(s->error, SIZE_MAX, out);
-    else if (s->items.n)
-        buf_add(out, s->items);
-    else if (s->by_hand && str_eq(s->status, S("COMPLETED")))
-        buf_text(out, s->settled_by_hand ? "completed by hand" : "started by hand");
-    else if (!s->hold.text.n && !s->is_undo && !s->times.is_final && !s->times.started_ms)
+    bool told = run_step_note_write(s, v->now_ms, out);
+    if (!told && !s->is_undo && !s->times.is_final && !s->times.started_ms)
         run_view_write_parents(v, &v->graph.v[at], out);
 }
 
@@ -175,11 +132,7 @@ static void run_view_add_step(const struct run_view *v, const struct run_step *s
 {
     char waited[WHEN_TEXT], ran[WHEN_TEXT], attempts[32];
     cleanup_with(buf_release) struct buf note;
-    const struct critical_step *c = &s->times;
-    int64_t waited_ms = critical_waited_ms(c, v->now_ms);
-    bool started = c->started_ms || c->first_ms;
-    run_view_duration(waited_ms, c->released_ms && (started || !c->is_final), waited);
-    run_view_duration(run_view_ran_ms(v, c), started && !s->settled_by_hand, ran);
+    run_step_times_text(s, v->now_ms, waited, ran);
     snprintf(attempts, sizeof attempts, "%lld", (long long)s->attempts);
     buf_init(&note, WORKFLOW_OUT_MAX);
     run_view_write_note(v, s, at, &note);
@@ -243,7 +196,7 @@ static void run_view_write_path(const struct run_view *v, struct buf *out)
         buf_printf(out, "… (%zu more) → ", hidden);
     for (size_t i = hidden; i < v->path.n; i++) {
         const struct critical_step *t = &v->times[v->path.v[i]];
-        when_took(max_of(run_view_ran_ms(v, t), 0), took);
+        when_took(critical_ran_ms(t, v->now_ms), took);
         buf_text(out, i > hidden ? " → " : "");
         table_plain_text(v->graph.v[v->path.v[i]].name, SIZE_MAX, out);
         buf_printf(out, " %s", took);

@@ -185,12 +185,21 @@ static enum err step_read_name(const struct options *o, const struct step_action
     return step_name_read(o->words[3], ret, e);
 }
 
+/* "load", or of an item "mail[17]". */
+static void step_name_write(const json_t *step, struct buf *out)
+{
+    const json_t *item = json_at(step, "item");
+    table_plain_text(json_text_at(step, "step"), SIZE_MAX, out);
+    if (json_is_integer(item))
+        buf_printf(out, "[%lld]", (long long)json_integer_value(item));
+}
+
 static void step_print_decision(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     char status[CELL_TEXT];
     bool undo = str_eq(json_text_at(doc->root, "kind"), S("COMPENSATION"));
     buf_text(out, undo ? "The compensation of step " : "Step ");
-    workflow_step_name_write(doc->root, out);
+    step_name_write(doc->root, out);
     buf_printf(out, " is %s, by hand\n", table_cell(json_text_at(doc->root, "status"), status));
     struct str notice = json_text_at(doc->root, "notice");
     if (notice.n)

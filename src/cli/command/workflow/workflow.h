@@ -18,9 +18,6 @@ enum exit_code workflow_watch(struct verb_work *w, const char *id) must_use;
 /* One step of a run, or one item of it: "load", "mail/17" or "mail[17]". */
 enum exit_code workflow_show_step(struct verb_work *w, const char *run, struct str word) must_use;
 
-void workflow_step_name_write(const json_t *step,
-                              struct buf *out); /* "load" or "mail[17]", of a step as the server has it */
-
 enum exit_code workflow_show(struct verb_work *w);
 enum exit_code workflow_step(struct verb_work *w);
 enum exit_code workflow_graph(struct verb_work *w);
