@@ -123,6 +123,7 @@ static void plan_map_end(struct step_view *x, const struct map_count *c, struct 
                      c->failed - c->cancelled, c->rows, c->rows == 1 ? "" : "s", c->cancelled,
                      c->cancelled == 1 ? "as" : "ere", (long long)x->s->map.max_failures);
     plan_fail_text(p, FAILURE_INTERNAL, (struct str){ text, (size_t)n });
+    p->outcome.by_step = true;
 }
 
 static enum err plan_map_open(struct step_view *x, const struct map_count *c, struct plan *p, struct error *e)

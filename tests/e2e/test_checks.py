@@ -62,7 +62,7 @@ def test_a_task_that_does_not_succeed_in_time_is_told_whatever_the_reason(make_s
     client.act(nobody, "cancel")
     until(lambda: ("incident.closed", "check") in [(m["type"], m["data"]["cause"]) for m in told(receiver)], why=lambda: incidents(client))
     until(lambda: {c["state"] for c in checks(client).values()} == {"OK"}, why=lambda: checks(client))
-    assert incident(client)["count"] == 4 and incident(client)["recovered"]
+    assert (incident(client)["state"], incident(client)["count"]) == ("CLOSED", 4)
 
 
 @pytest.mark.standalone("a clock is set to another day")
@@ -104,6 +104,11 @@ def test_a_kill_between_deadline_and_hit_loses_and_repeats_nothing(make_server, 
     clock.jump(60_000)
     until(lambda: [n["state"] for n in notifications(client)] == ["SENT"], why=lambda: notifications(client))
     assert [i["count"] for i in incidents(client)] == [1] and len(receiver.to("/told")) == 1
+    (held,) = client.post("/v1/leases", {"queue": "default", "wait_seconds": 20}).json["leases"]
+    assert client.post(f"/v1/leases/{held['id']}/complete", {}).status == 200  # a late success
+    closed = told(receiver, 2)[1]
+    assert closed["type"] == "incident.closed" and until(lambda: incident(client)["recovered"], why=lambda: incidents(client))
+    assert task not in checks(client)
 
 
 def test_an_expectation_is_changed_removed_and_ends_with_its_task(client, receiver):

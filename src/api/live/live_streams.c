@@ -337,6 +337,7 @@ enum handled live_stream_events(struct request *q, struct reader *r)
     s->expires_ms = client && by_certificate ? client->expires_ms : INT64_MAX;
     s->sees_nodes =
         q->who.tenant == TENANT_DEFAULT && tenant == TENANT_DEFAULT && identity_may(&q->who, SCOPE_STATUS_READ);
+    s->sees_incidents = identity_may(&q->who, SCOPE_NOTIFICATIONS_READ);
     pthread_mutex_lock(&l->lock);
     bool has_room = live_has_room(l, q);
     if (has_room)

@@ -193,7 +193,7 @@ static void api_server_wait_until_idle(struct api_server *s)
 
 void api_server_clear_key_cache(struct api_server *s)
 {
-    auth_cache_clear(s->auth);
+    auth_cache_set_stale(s->auth);
     live_on_keys_changed(s->live);
 }
 

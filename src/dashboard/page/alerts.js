@@ -12,7 +12,7 @@ import { table } from '../view/table.js';
 /** @typedef {import('../lib/command.js').Action} Action */
 
 /** @type {Record<string, string>} */
-const KINDS = { SUCCESS: 'Success', FAILURE: 'Failure', RETRY: 'Retry', MISSED: 'Missed', DEAD_LETTER: 'Dead letter' };
+const KINDS = { SUCCESS: 'Success', FAILURE: 'Failure', RETRY: 'Retry', MISSED: 'Missed', DEAD_LETTER: 'Dead letter', ALERT: 'Alert' };
 /** @type {Record<string, string>} */
 const CHANNELS = { EMAIL: 'mail', SLACK_WEBHOOK: 'Slack', HTTP_WEBHOOK: 'webhook', PUSH: 'push' };
 /** @type {Record<string, number>} */
@@ -158,7 +158,7 @@ const sent = (list, names, ctx) => table({ ...ctx, ui: {} }, { rows: list, key: 
 
 /** @param {any} s */
 const events = s => [['on_failure', 'failure'], ['on_dead_letter', 'dead letter'], ['on_missed', 'missed'], ['on_recovered', 'recovered'],
-    ['on_retry', 'retry'], ['on_success', 'success']]
+    ['on_retry', 'retry'], ['on_success', 'success'], ['on_alert', 'alert']]
     .filter(([field]) => s[field]).map(([, word]) => word).join(', ');
 
 /** @param {any[]} list @param {Context} ctx */

@@ -63,8 +63,15 @@ static void trim_takes_blanks_off_both_ends(void **state)
 static void control_characters_and_separators_are_found(void **state)
 {
     (void)state;
-    static const char *const with[] = { "a\nb",     "\x1b[1m",       "\x7f",          "a\xc2\x85",
-                                        "\xc2\x9b", "a\xe2\x80\xa8", "\xe2\x80\xa9b", "\t" };
+    static const char *const with[] = { "a\nb",
+                                        "\x1b[1m",
+                                        "\x7f",
+                                        "a\xc2\x85",
+                                        "\xc2\x9b",
+                                        "a\xe2\x80\xa8",
+                                        "\xe2\x80\xa9"
+                                        "b",
+                                        "\t" };
     static const char *const without[] = { "", "plain", "\xc2\xa0", "\xc3\xa4", "\xe2\x80\xa6", "\xe2\x82\xac" };
     for (size_t i = 0; i < array_count(with); i++)
         assert_true(str_has_control(str_from(with[i])));
