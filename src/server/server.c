@@ -669,9 +669,10 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
     struct loop_setup loop = {
         .clock = a->setup.clock, .writer = server_open_writer(a), .step = server_on_step, .context = a
     };
-    a->definitions = definition_cache_new(DEFINITION_CACHE_BYTES);
+    const struct secrets *secrets = a->secrets.n ? &a->secrets : NULL;
+    a->definitions = definition_cache_new(DEFINITION_CACHE_BYTES, secrets);
     if (loop_new(&loop, &a->loop, e) || server_open_runners(a, e) || server_open_fleet(a, e) ||
-        planner_threads_new(a->store, a->loop, a->definitions, &a->planner, e))
+        planner_threads_new(a->store, a->loop, a->definitions, secrets, &a->planner, e))
         return e->code;
     server_make_node(a);
     server_start_handles(a);

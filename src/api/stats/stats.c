@@ -78,8 +78,8 @@ static enum err stats_read_filter(struct request *q, struct stats_filter *ret, s
     if (p.to_ms != INT64_MIN)
         f.to_ms = stats_minute_of(p.to_ms + STATS_MINUTE_MS - 1);
     f.from_ms = p.from_ms != INT64_MIN ? stats_minute_of(p.from_ms) : f.to_ms - STATS_HOUR_MS;
-    if (f.from_ms < 0 || f.from_ms >= f.to_ms)
-        return error_field(e, "to", "must be after 'from'");
+    if (query_check_range(f.from_ms, f.from_ms < 0 ? f.from_ms : f.to_ms, e))
+        return e->code;
     if (stats_read_step(p.step, &f, e) || stats_read_tenant(q, p.tenant, &f.tenant, e))
         return e->code;
     *ret = f;

@@ -52,13 +52,17 @@ struct notifier {
     int64_t failing_ms;                       /* since when turns fail; 0: they do not */
     int64_t oldest_hit_ms, oldest_message_ms; /* as of this turn; 0: there is none */
 
+    /* Guards the listener, which is called with it: a lock of its own, because the listener takes those of live events,
+     * and these are held by threads that take the next one. */
+    pthread_mutex_t listener_lock;
+    notifier_listener *listener; /* NULL: none */
+    void *listener_context;
+
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t wakeup;
     bool stopping, applied;
     int64_t counts[CHANNEL_KINDS][RESULTS];
-    int64_t oldest_ms;           /* since when something waits to be folded or sent; 0: nothing does */
-    notifier_listener *listener; /* NULL: none */
-    void *listener_context;
+    int64_t oldest_ms; /* since when something waits to be folded or sent; 0: nothing does */
     struct alert_list alerts;
     uint64_t alerts_at, alerts_folded_at; /* how often they were handed over; which of them were folded */
 };

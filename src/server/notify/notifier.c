@@ -152,10 +152,10 @@ void notifier_listen(struct notifier *n, notifier_listener *listener, void *cont
 {
     if (!n)
         return;
-    pthread_mutex_lock(&n->lock);
+    pthread_mutex_lock(&n->listener_lock);
     n->listener = listener;
     n->listener_context = context;
-    pthread_mutex_unlock(&n->lock);
+    pthread_mutex_unlock(&n->listener_lock);
 }
 
 int64_t notifier_oldest_ms(struct notifier *n)
@@ -183,6 +183,7 @@ enum err notifier_new(const struct notifier_setup *setup, struct notifier **ret,
     crypto_random(&seed, sizeof seed);
     uuid_gen_init(&n->ids, seed);
     pthread_mutex_init(&n->lock, NULL);
+    pthread_mutex_init(&n->listener_lock, NULL);
     clock_condition_init(&n->wakeup);
     int why = pthread_create(&n->thread, NULL, notifier_thread, n);
     if (why) {
@@ -206,6 +207,7 @@ void notifier_free(struct notifier *n)
     sender_free(n->sender);
     reader_free(n->reader);
     pthread_mutex_destroy(&n->lock);
+    pthread_mutex_destroy(&n->listener_lock);
     pthread_cond_destroy(&n->wakeup);
     free(n);
 }

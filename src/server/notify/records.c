@@ -174,10 +174,10 @@ static struct turn_news *turn_oldest_first(struct turn_news *news)
 static void turn_tell(struct turn *t)
 {
     struct notifier *n = t->notifier;
-    pthread_mutex_lock(&n->lock);
+    pthread_mutex_lock(&n->listener_lock);
     for (const struct turn_news *x = turn_oldest_first(t->news); x && n->listener; x = x->next)
         n->listener(n->listener_context, x->tenant, &x->incident, x->change);
-    pthread_mutex_unlock(&n->lock);
+    pthread_mutex_unlock(&n->listener_lock);
 }
 
 /* ---- writing ---- */
