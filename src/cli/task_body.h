@@ -4,7 +4,7 @@
 #include "base/json/jsonw.h"
 #include "cli/cli.h"
 
-enum { TASK_OPTION_COUNT = 44 };
+enum { TASK_OPTION_COUNT = 48 };
 extern const struct option task_options[TASK_OPTION_COUNT];
 
 enum { TASK_BODY_MAX = 16 << 20 };

@@ -32,7 +32,8 @@ struct catalog_cache_item {
     struct queue_rules queue;
     struct tenant_rules rules;
     struct calendar calendar;
-    unsigned wants;   /* of a notification setting */
+    unsigned wants;   /* of a notification setting, like the next */
+    struct str label; /* its name; `name` is its id */
     atomic_int users; /* of a calendar: the cache, and callers that hold a reference */
 };
 
@@ -125,7 +126,7 @@ static enum err catalog_cache_read_setting(struct catalog_cache_item *item, stru
     if (setting_read(doc, &scratch, &setting, e))
         return e ? e->code : ERR_INVALID;
     item->wants = setting_wants(&setting);
-    return ERR_OK;
+    return arena_str(&item->arena, setting.name, &item->label) ? ERR_OK : error_set(e, ERR_LIMIT, "is too large");
 }
 
 static enum err catalog_cache_read_doc(struct catalog_cache_item *item, struct str doc, struct error *e)
@@ -433,6 +434,19 @@ unsigned catalog_cache_wants(const struct catalog_cache *b, int32_t tenant)
         wants |= w->counts[k] ? 1U << k : 0;
     pthread_rwlock_unlock(&b->pages->lock);
     return wants;
+}
+
+bool catalog_cache_has_setting(const struct catalog_cache *b, int32_t tenant, struct str id_or_name)
+{
+    pthread_rwlock_rdlock(&b->pages->lock);
+    bool found = catalog_cache_find(b->pages, tenant, CATALOG_NOTIFICATION, id_or_name) != NULL;
+    map_each (&b->pages->items, slot) {
+        const struct catalog_cache_item *item = slot->value;
+        found =
+            found || (item->kind == CATALOG_NOTIFICATION && item->tenant == tenant && str_eq(item->label, id_or_name));
+    }
+    pthread_rwlock_unlock(&b->pages->lock);
+    return found;
 }
 
 /* ---- queues and tenants ---- */

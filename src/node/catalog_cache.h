@@ -58,6 +58,9 @@ size_t catalog_cache_tenant_count(const struct catalog_cache *b); /* including `
  * fast. */
 unsigned catalog_cache_wants(const struct catalog_cache *b, int32_t tenant);
 
+/* Whether the tenant has a notification setting with this id or name. */
+bool catalog_cache_has_setting(const struct catalog_cache *b, int32_t tenant, struct str id_or_name);
+
 /* ERR_NOT_FOUND, field "calendar", names the calendars that there are. */
 enum err catalog_cache_calendar(struct catalog_cache *b, int32_t tenant, struct str name, const struct calendar **ret,
                                 struct error *e) must_use;

@@ -32,7 +32,7 @@ WRITES += [("POST", "/v1/tenants"), ("POST", "/v1/api-keys"), *((m, f"{r}/nobody
 READS += [f"/v1/tasks/{NOBODY}/upcoming", f"/v1/tasks/{NOBODY}/explain", "/v1/executions", "/v1/upcoming", f"/v1/dlq/{NOBODY}", "/v1/jobs", f"/v1/jobs/{NOBODY}"]
 WRITES += [("POST", "/v1/tasks/bulk"), ("POST", "/v1/dlq/retry"), ("POST", f"/v1/dlq/{NOBODY}/retry"), ("POST", f"/v1/dlq/{NOBODY}/archive"),
            ("POST", f"/v1/jobs/{NOBODY}/cancel"), ("POST", "/v1/preview")]
-READS += ["/v1/stats", "/v1/alerts", "/v1/workers", f"/v1/workers/{NOBODY}"]
+READS += ["/v1/checks", "/v1/stats", "/v1/alerts", "/v1/workers", f"/v1/workers/{NOBODY}"]
 WRITES += [("POST", "/v1/leases"), *(("POST", f"/v1/leases/nobody/{a}") for a in ("heartbeat", "complete", "fail"))]
 READS += ["/v1/workflow-definitions", "/v1/workflow-definitions/nobody", "/v1/workflows", f"/v1/workflows/{NOBODY}",
           f"/v1/workflows/{NOBODY}/status", f"/v1/workflows/{NOBODY}/steps", f"/v1/workflows/{NOBODY}/steps/nobody"]

@@ -210,7 +210,8 @@ BASES = {**dict.fromkeys(["time_zone", "start_time", "max_runs", "catch_up_mode"
          "target_type": {**HTTP}, "requires": {"delay": "300d", "target_type": "WORKER"}, "resources": {"delay": "300d", "target_type": "WORKER"}}
 WORDS = {"cron": "0 8 * * *", "time-zone": "Europe/Berlin", "duration-text": "1h", "calendar-name": "holidays", "date-time": "2035-01-01T00:00:00Z"}
 NOT_ALONE = {"target_type": ["QUEUE_MESSAGE", "WORKER", "WORKFLOW", "NOOP"], "target_config": [{}],  # need another target_config, or a target_type
-             "depends_on": [[f"l{i}" for i in range(1000)]]}  # must be ids of tasks
+             "depends_on": [[f"l{i}" for i in range(1000)]],  # must be ids of tasks
+             "notify": [[f"l{i}" for i in range(10)]]}  # must be names of settings
 
 
 def types_of(schema):
@@ -258,7 +259,7 @@ def bad_values(schema):
 
 
 FIELDS = {name: schema for name, schema in openapi.description()["components"]["schemas"]["NewTask"]["properties"].items()
-          if name not in ("payload", "retry", "target_config", "idempotency_key")}
+          if name not in ("payload", "retry", "target_config", "idempotency_key", "expect")}
 RETRY = openapi.description()["components"]["schemas"]["Retry"]["properties"]
 
 
@@ -298,8 +299,8 @@ def test_a_run_takes_the_described_fields_of_a_task_and_no_others(client):
     definition = {"steps": [SHIP]}
     for name, schema in FIELDS.items():
         value = next(value for value in reversed(good_values(schema)) if value is not None)
-        if name in ("depends_on", "type"):
-            value = [] if name == "depends_on" else "ONE_TIME"
+        if name in ("depends_on", "notify", "type"):
+            value = "ONE_TIME" if name == "type" else []
         beside = {other: needed for other, needed in BASES.get(name, {}).items() if other in run and other != name}
         answer = client.post("/v1/workflows", {"definition": definition, **beside, name: value})
         assert answer.status in ((200, 201) if name in run else (400,)), (name, value, answer)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from server import Reply
+from server import Reply, until
 
 
 @pytest.fixture
@@ -187,6 +187,24 @@ def test_each_channel_has_an_option(ask):
     refused(ask("notify", "add", "d", "--webhook", "https://x/", "--slack", "https://x/"), 2, "give one of")
     refused(ask("notify", "add", "d", "--webhook", "https://x/", "--on", "rain"), 2, "rain")
     refused(ask("notify", "add", "d", "--push", "https://ntfy.example.com"), 2, "topic")
+
+
+def test_checks_and_settings_of_a_user_are_listed(ask, client, receiver):
+    assert "no task is expected" in ask("notify", "checks").err
+    done(ask("notify", "add", "ops", "--webhook", receiver.url("/told"), "--user", "ada"))
+    assert json.loads(done(ask("notify", "list", "--user", "ada", "--json")).out)["user_id"] == "ada"
+    assert done(ask("notify", "list", "--user", "b c", "--json")).out == ""
+    task = done(ask("add", "--cron", "0 2 * * *", "--noop", "--name", "backup", "--expect-success-by", "06:00", "--expect-days", "MON-FRI", "--notify", "ops")).out.split()[0]
+    until(lambda: "T06:00:00" in ask("notify", "checks", "--json").out, why=lambda: ask("notify", "checks"))
+    done(ask("notify", "checks"), "backup", "OK", "by 06:00 MON-FRI")
+    done(ask("show", "backup"), '{"success_by":"06:00","days":"MON-FRI"}', '["ops"]')
+    done(ask("edit", "backup", "--expect-within", "2h", "--notify", ""))
+    done(ask("notify", "checks"), "within 2h")
+    shown = json.loads(done(ask("show", "backup", "--json")).out)
+    assert (shown["expect"], shown["notify"]) == ({"within_seconds": 7200}, [])
+    done(ask("edit", "backup", "--expect-within", "0s"))
+    assert "no task is expected" in ask("notify", "checks").err and task
+    refused(ask("add", "--in", "1h", "--noop", "--expect-success-by", "06:00"), 1, "success_by")
 
 
 def test_incidents_are_acknowledged_and_muted(ask, client, receiver):

@@ -239,6 +239,7 @@ enum err memory_reader_stats(struct reader *r, const struct stats_filter *f, str
                              struct error *e);
 enum err memory_fold(struct store_memory *s, struct op *base);
 void memory_hits_write(struct store_memory *s, const struct op *op);
+void memory_checks_write(struct store_memory *s, const struct op *op);
 void memory_incidents_release(struct store_memory *s);
 enum err memory_hits(struct reader *r, size_t max, struct arena *a, struct hit_list *ret, struct error *e);
 enum err memory_records(struct reader *r, const struct record_filter *f, struct arena *a, struct record_page *ret,

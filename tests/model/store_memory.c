@@ -437,6 +437,7 @@ static enum err memory_apply(struct store *base, struct op *const *ops, size_t n
         memory_audit_write(s, ops[i]);
         if (op_may_hit(ops[i], s->base.wants))
             memory_hits_write(s, ops[i]);
+        memory_checks_write(s, ops[i]);
     }
     pthread_mutex_unlock(&s->lock);
     return ERR_OK;

@@ -4,6 +4,7 @@
 #include "api/notify/setting_secrets.h"
 #include "api/resource/change.h"
 #include "api/server/internal.h"
+#include "api/server/query.h"
 #include "base/json/json.h"
 
 #define WHAT "notification setting"
@@ -27,19 +28,37 @@ static enum err settings_read(struct request *q, const struct catalog_entry *ent
 
 /* ---- reading ---- */
 
+struct setting_query {
+    struct name_page page;
+    struct str user_id; /* empty: of any user */
+};
+
 static enum err settings_write_listed(struct request *q, struct jw *w, const struct catalog_entry *entry,
                                       struct error *e)
 {
+    const struct setting_query *p = q->context;
     struct setting s;
     if (settings_read(q, entry, &s, e))
         return e->code;
-    settings_write(w, entry->name, &s, entry);
+    if (!p->user_id.n || str_eq(p->user_id, s.user_id))
+        settings_write(w, entry->name, &s, entry);
     return ERR_OK;
 }
 
 enum handled settings_list(struct request *q, struct reader *r)
 {
-    return catalog_list_answer(q, r, CATALOG_NOTIFICATION, "notification_settings", settings_write_listed);
+    static const struct query_field fields[] = {
+        { "limit", QUERY_I64, offsetof(struct setting_query, page.limit), 1, LIST_MAX, NULL },
+        { "cursor", QUERY_TEXT, offsetof(struct setting_query, page.cursor), 0, SEAL_TEXT_MAX, NULL },
+        { "user_id", QUERY_TEXT, offsetof(struct setting_query, user_id), 0, SETTING_TEXT_MAX, NULL },
+    };
+    struct setting_query *p = q->context = arena_new(&q->arena, struct setting_query);
+    struct error e = { 0 };
+    p->page.limit = LIST_DEFAULT;
+    if (query_read(q->query, fields, array_count(fields), p, &q->arena, &e) ||
+        seal_open_name(q, p->page.cursor, &p->page.after, &e))
+        return request_fail(q, &e);
+    return catalog_page_answer(q, r, &p->page, CATALOG_NOTIFICATION, "notification_settings", settings_write_listed);
 }
 
 static struct str settings_name(struct request *q, struct uuid id)

@@ -231,13 +231,17 @@ bool name_page_read(struct request *q, struct name_page *ret)
 enum handled catalog_list_answer(struct request *q, struct reader *r, enum catalog_kind kind, const char *member,
                                  catalog_write_fn write)
 {
-    struct error e = { 0 };
     struct name_page page;
+    return name_page_read(q, &page) ? catalog_page_answer(q, r, &page, kind, member, write) : HANDLED_DONE;
+}
+
+enum handled catalog_page_answer(struct request *q, struct reader *r, const struct name_page *page,
+                                 enum catalog_kind kind, const char *member, catalog_write_fn write)
+{
+    struct error e = { 0 };
     struct catalog_page found = { 0 };
-    if (!name_page_read(q, &page))
-        return HANDLED_DONE;
     struct catalog_filter f = {
-        .kind = kind, .tenant = q->who.tenant, .after = page.after, .limit = (size_t)page.limit
+        .kind = kind, .tenant = q->who.tenant, .after = page->after, .limit = (size_t)page->limit
     };
     if (reader_catalog_list(r, &f, &q->arena, &found, &e))
         return request_fail(q, &e);
@@ -249,7 +253,7 @@ enum handled catalog_list_answer(struct request *q, struct reader *r, enum catal
         if (write(q, &w, &found.entries.v[i], &e))
             return request_fail(q, &e);
     jw_array_end(&w);
-    struct pagination p = { .limit = page.limit, .total = -1, .more = found.more && found.entries.n };
+    struct pagination p = { .limit = page->limit, .total = -1, .more = found.more && found.entries.n };
     if (p.more)
         p.next_name = found.entries.v[found.entries.n - 1].name;
     pagination_write(q, &w, &p);

@@ -64,6 +64,9 @@ typedef enum err (*catalog_write_fn)(struct request *q, struct jw *w, const stru
                                      struct error *e);
 enum handled catalog_list_answer(struct request *q, struct reader *r, enum catalog_kind kind, const char *member,
                                  catalog_write_fn write);
+/* The same for a route that has read its query itself. `write` may leave out entries. */
+enum handled catalog_page_answer(struct request *q, struct reader *r, const struct name_page *page,
+                                 enum catalog_kind kind, const char *member, catalog_write_fn write);
 
 /* Writes version, created_at and updated_at of an entry. */
 void catalog_entry_members(struct jw *w, const struct catalog_entry *entry);

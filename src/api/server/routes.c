@@ -57,6 +57,7 @@ enum {
     X(GET, "/v1/incidents/{id}", NOTIFICATIONS_READ, NO_BODY, incidents_get, READS, 0)                                 \
     X(POST, "/v1/incidents/{id}/ack", NOTIFICATIONS_WRITE, SMALL, incidents_ack, EDIT, 0)                              \
     X(POST, "/v1/incidents/{id}/mute", NOTIFICATIONS_WRITE, SMALL, incidents_mute, EDIT, 0)                            \
+    X(GET, "/v1/checks", NOTIFICATIONS_READ, NO_BODY, checks_list, READS, 0)                                           \
     X(GET, "/v1/notifications", NOTIFICATIONS_READ, NO_BODY, messages_list, READS, 0)                                  \
     X(GET, "/v1/notifications/{id}", NOTIFICATIONS_READ, NO_BODY, messages_get, READS, 0)                              \
     X(POST, "/v1/notifications/{id}/resend", NOTIFICATIONS_WRITE, SMALL, messages_resend, EDIT, 0)                     \

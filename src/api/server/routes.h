@@ -90,6 +90,7 @@ route_handler workers_list, workers_get; /* workers.c */
 route_handler settings_list, settings_get, settings_create, settings_patch,
     settings_delete;                                                           /* src/api/notify/settings.c */
 route_handler incidents_list, incidents_get, incidents_ack, incidents_mute;    /* src/api/notify/incidents.c */
+route_handler checks_list;                                                     /* src/api/notify/checks.c */
 route_handler messages_list, messages_get, messages_resend, messages_test;     /* src/api/notify/messages.c */
 route_handler site_redirect, site_index, site_file;                            /* src/api/dashboard: site.c */
 route_handler session_login, session_get, session_logout, session_code_create; /* session.c */

@@ -126,6 +126,8 @@ static const struct json_field task_body_fields[] = {
     { ROW("payload", RAW, payload), SEEN(payload) },
     { ROW("metadata", RAW, metadata), SEEN(metadata) },
     { ROW("depends_on", RAW, depends_on), SEEN(depends_on) },
+    { ROW("expect", RAW, expect), SEEN(expect) },
+    { ROW("notify", RAW, notify) },
     { ROW("join", ENUM, join), SEEN(join), .names = dag_join_names },
     { ROW("requires", ARRAY, requires), SEEN(requires), .fields = &label, .count = 1, .size = sizeof(struct str),
       BETWEEN(0, LABELS_MAX) },
@@ -225,7 +227,9 @@ static void task_body_find_texts(struct str body, struct task_body *b)
     for (size_t i = 0; i < n; i++) {
         bool kept = task_body_keep_text(&parts[i], "target_config", &b->text.target_config) ||
                     task_body_keep_text(&parts[i], "payload", &b->text.payload) ||
-                    task_body_keep_text(&parts[i], "metadata", &b->text.metadata);
+                    task_body_keep_text(&parts[i], "metadata", &b->text.metadata) ||
+                    task_body_keep_text(&parts[i], TASK_EXPECT, &b->text.expect) ||
+                    task_body_keep_text(&parts[i], TASK_NOTIFY, &b->text.notify);
         if (!kept && json_part_is(&parts[i], "retry"))
             task_body_find_rules(parts[i].text, b);
     }
@@ -269,6 +273,8 @@ static enum err task_body_check_texts(const struct task_body *b, struct error *e
         return error_field(e, "task_type", "%s", word);
     if (!task_body_is_word(b->queue))
         return error_field(e, "queue", "%s", word);
+    if (b->expect && !json_is_object(b->expect))
+        return error_field(e, TASK_EXPECT, "must be an object");
     if (b->metadata && !json_is_object(b->metadata))
         return error_field(e, "metadata", "must be an object");
     if (b->metadata && b->text.metadata.n > METADATA_BYTES)

@@ -49,17 +49,17 @@ struct task_body {
     } resources;
     int target;
     int join;
-    json_t *target_config, *payload, *metadata, *depends_on; /* borrowed from the document */
+    json_t *target_config, *payload, *metadata, *depends_on, *expect, *notify; /* borrowed from the document */
     struct str idempotency_key; /* checked by the server (api/server/request.h), not here */
 
     struct { /* the field is in the body, and not null; type: it names a kind; type_as_task_type: it does not */
         bool type, type_as_task_type, task_type, run_at, scheduled_at, delay, cron, interval, time_zone, calendar,
             calendar_policy, dst, start, end, max_runs, spread, catch_up, catch_up_window, overlap, concurrency_limit,
             dedupe_window, dedupe, max_retries, timeout, target, target_config, payload, metadata, requires, resources,
-            depends_on, join;
+            depends_on, join, expect;
     } has;
     struct { /* the JSON texts as they were written; empty: none */
-        struct str target_config, payload, metadata, rules;
+        struct str target_config, payload, metadata, rules, expect, notify;
     } text;
 };
 
@@ -85,12 +85,15 @@ enum err task_set_depends(const struct task_body *b, const struct task *current,
 /* Reads an array of ids, or of {"task", "type"}. Errors name the element: "depends_on[3]". */
 enum err task_read_depends(json_t *v, int join, struct arena *a, struct depends_on *ret, struct error *e) must_use;
 
+/* expect.c: checks `expect` and `notify`, and writes them with the other fields of `extra`. */
+enum err task_set_extra(const struct task_body *b, const struct task_context *c, struct arena *a, struct task *t,
+                        struct error *e) must_use;
+
 /* view.c: task_members with another name of its target; NULL: its own. */
 void task_members_as(struct jw *w, const struct task *t, const struct task_context *c, const char *target);
 
-/* The fields that are kept in `extra`. */
-struct str task_metadata(const struct task *t); /* empty: none */
-int64_t task_spread_ms(const struct task *t);   /* of an OCCURRENCE: 0 */
+/* Of a one-time task it is kept in `extra`. */
+int64_t task_spread_ms(const struct task *t); /* of an OCCURRENCE: 0 */
 
 /* The names of the enum values in the API. */
 typedef const char *const words[];

@@ -6,7 +6,7 @@
 #include "api/task/target_merge.h"
 #include "core/task/retry_rules.h"
 
-enum { EXTRA_ROOM = 64, TIMEOUT_DEFAULT_MS = 30000 };
+enum { TIMEOUT_DEFAULT_MS = 30000 };
 
 struct task_maker {
     const struct task_context *c;
@@ -305,30 +305,6 @@ static enum err task_make_set_any_target(struct task_maker *m, struct task *t)
 
 /* ---- the row ---- */
 
-/* Fields that Belfry stores but does not use are kept as one object. The spread of a one-time task is among them: it
- * is part of due_ms already. */
-static enum err task_make_set_extra(struct task_maker *m, struct task *t)
-{
-    struct str metadata = m->b.text.metadata;
-    bool spreads = t->kind == TASK_ONE_TIME && m->b.spread_ms;
-    t->extra = (struct str){ NULL, 0 };
-    if (!metadata.n && !spreads)
-        return ERR_OK;
-    cleanup_with(buf_release) struct buf out;
-    struct jw w;
-    buf_init(&out, metadata.n + EXTRA_ROOM);
-    jw_init(&w, &out);
-    jw_object(&w);
-    if (metadata.n) {
-        jw_key(&w, "metadata");
-        jw_raw(&w, metadata);
-    }
-    if (spreads)
-        jw_kv_seconds(&w, "spread_seconds", m->b.spread_ms);
-    jw_object_end(&w);
-    return !out.full && arena_str(m->a, buf_str(&out), &t->extra) ? ERR_OK : error_no_room(m->e);
-}
-
 static enum err task_make_check_size(struct task_maker *m, const struct task *t)
 {
     size_t size = t->payload.n + t->target_config.n;
@@ -364,7 +340,7 @@ static enum err task_make_row(struct task_maker *m, struct task *t)
     if (rc == ERR_OK)
         rc = task_make_check_size(m, t);
     if (rc == ERR_OK)
-        rc = task_make_set_extra(m, t);
+        rc = task_set_extra(b, m->c, m->a, t, m->e);
     if (rc == ERR_OK && t->kind == TASK_RECURRING)
         rc = task_set_schedule(b, m->current, m->c, t, m->e);
     else if (rc == ERR_OK)
@@ -478,7 +454,9 @@ static enum err task_make_patch(struct task_maker *m, const struct json_doc *bod
     if (task_make_check_may_change(t, m->c->now_ms, m->e))
         return m->e->code;
     m->b = task_make_body_of(t);
-    m->b.text.metadata = task_metadata(t);
+    m->b.text.metadata = task_extra(t, TASK_METADATA);
+    m->b.text.expect = task_extra(t, TASK_EXPECT);
+    m->b.text.notify = task_extra(t, TASK_NOTIFY);
     enum err rc = task_body_read(body, &m->b, m->a, m->e);
     if (rc)
         return rc;

@@ -4,8 +4,6 @@
 #include "core/sharing/slot.h"
 #include "core/task/spawn.h"
 
-enum { EXTRA_PARTS = 2 }; /* metadata, and what spawning adds */
-
 static void task_view_kv_raw(struct jw *w, const char *name, struct str v)
 {
     jw_key(w, name);
@@ -43,25 +41,10 @@ bool task_next_execution(const struct task *t, const struct task_context *c, int
     return true;
 }
 
-static struct str task_extra_member(const struct task *t, const char *name)
-{
-    struct json_part parts[2];
-    size_t n = json_parts(t->extra, parts, array_count(parts));
-    for (size_t i = 0; i < n; i++)
-        if (json_part_is(&parts[i], name))
-            return parts[i].text;
-    return (struct str){ NULL, 0 };
-}
-
-struct str task_metadata(const struct task *t)
-{
-    return task_extra_member(t, "metadata");
-}
-
 int64_t task_spread_ms(const struct task *t)
 {
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
-    struct str text = task_extra_member(t, "spread_seconds");
+    struct str text = task_extra(t, "spread_seconds");
     if (t->kind == TASK_RECURRING)
         return t->schedule.spread_ms;
     return text.n && json_parse(text, &doc, NULL) == ERR_OK ? json_seconds_at(doc.root, "") : 0;
@@ -125,11 +108,9 @@ static void task_view_schedule(struct jw *w, const struct schedule *s)
 /* What became of the times of the rule that the row is about: skipped, or moved. */
 static void task_view_ledger(struct jw *w, const struct task *t)
 {
-    struct json_part parts[EXTRA_PARTS];
-    size_t n = json_parts(t->extra, parts, EXTRA_PARTS);
-    for (size_t i = 0; i < min_of(n, (size_t)EXTRA_PARTS); i++)
-        if (json_part_is(&parts[i], "moved"))
-            task_view_kv_raw(w, "moved", parts[i].text);
+    struct str moved = task_extra(t, "moved");
+    if (moved.n)
+        task_view_kv_raw(w, "moved", moved);
     if ((t->state != TASK_SKIPPED && t->state != TASK_EXPIRED) || t->started_ms)
         return;
     jw_key(w, "skipped");
@@ -242,9 +223,13 @@ static void task_view_target(struct jw *w, const struct task *t, const char *tar
     secret_headers_hide(w, t->target_config.n ? t->target_config : S("{}"));
     if (t->payload.n)
         task_view_kv_raw(w, "payload", t->payload);
-    struct str metadata = task_metadata(t);
-    if (metadata.n)
-        task_view_kv_raw(w, "metadata", metadata);
+    bool expects = t->kind != TASK_OCCURRENCE && uuid_is_nil(t->run);
+    const char *const names[] = { TASK_METADATA, TASK_NOTIFY, expects ? TASK_EXPECT : NULL };
+    for (size_t i = 0; i < array_count(names); i++) {
+        struct str text = names[i] ? task_extra(t, names[i]) : S("");
+        if (text.n)
+            task_view_kv_raw(w, names[i], text);
+    }
     if (!uuid_is_nil(t->run))
         jw_kv_uuid(w, "run", t->run);
 }

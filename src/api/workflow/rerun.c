@@ -67,7 +67,7 @@ static enum err rerun_make(struct request *q, const struct workflow_run *run, co
     int n = snprintf(more, sizeof more, "\"rerun_of\":\"%s\",\"from\":\"" STR_FMT "\"", id, STR_ARG(b->from));
     if (rerun_set_config(q, run, input.n ? input : run->config.input, q->tasks, e))
         return e->code;
-    return run_add_extra(q, q->tasks, task_metadata(o), (struct str){ more, (size_t)n }, e);
+    return run_add_extra(q, q->tasks, o, (struct str){ more, (size_t)n }, e);
 }
 
 static enum err rerun_check(struct request *q, struct reader *r, const struct workflow_run *run,

@@ -15,17 +15,19 @@ struct run_retry {
     struct task next;
 };
 
-/* Adds members to the fields that Belfry keeps with the task. `more` is without braces. */
-enum err run_add_extra(struct request *q, struct task *t, struct str metadata, struct str more, struct error *e)
+/* What was expected of another task is not expected of this one. */
+enum err run_add_extra(struct request *q, struct task *t, const struct task *of, struct str more, struct error *e)
 {
+    const char *const names[] = { uuid_eq(t->id, of->id) ? TASK_EXPECT : NULL, TASK_METADATA, TASK_NOTIFY };
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, EXTRA_MAX);
     buf_char(&text, '{');
-    if (metadata.n) {
-        buf_text(&text, "\"metadata\":");
-        buf_add(&text, metadata);
-        buf_text(&text, more.n ? "," : "");
+    for (size_t i = 0; i < array_count(names); i++) {
+        struct str member = names[i] ? task_extra(of, names[i]) : S("");
+        if (member.n)
+            buf_printf(&text, "%s\"%s\":" STR_FMT, text.n > 1 ? "," : "", names[i], STR_ARG(member));
     }
+    buf_text(&text, more.n && text.n > 1 ? "," : "");
     buf_add(&text, more);
     buf_char(&text, '}');
     return !text.full && arena_str(&q->arena, buf_str(&text), &t->extra) ? ERR_OK : error_no_room(e);
@@ -187,7 +189,7 @@ enum err run_make_retry(struct request *q, const struct workflow_run *run, struc
         t->scheduled_ms = q->now_ms;
     if (t->links & TASK_OPENED)
         t->links = task_links_again(t->links);
-    return run_add_extra(q, t, task_metadata(&run->task), more, e);
+    return run_add_extra(q, t, &run->task, more, e);
 }
 
 static enum err retry_make(struct request *q, const struct workflow_run *run, struct run_retry *b, struct error *e)

@@ -10,8 +10,9 @@ void workflows_answer_found(struct request *q, const struct task *t);
 
 /* stop.c: cancels, pauses or resumes an open run, whose row was read. A pool thread. */
 enum handled workflows_stop(struct request *q, struct reader *r, enum action action, bool compensate);
-/* retry.c: adds members to the fields that Belfry keeps with the task. more: without braces. */
-enum err run_add_extra(struct request *q, struct task *t, struct str metadata, struct str more,
+/* retry.c: `extra` of the task: the user's fields of `of`, which is the same task or one that is run again, and more
+ * members, without braces. */
+enum err run_add_extra(struct request *q, struct task *t, const struct task *of, struct str more,
                        struct error *e) must_use;
 /* retry.c: the row of a run that is retried. more: members of its `extra` for the planner, without braces. */
 enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,

@@ -1,16 +1,18 @@
 /* belfry notify - settings of notifications, incidents, and what was sent. */
 #include "base/duration.h"
 #include "cli/command/commands.h"
+#include "cli/filter.h"
 #include "cli/ids.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
 #include "cli/verbs.h"
 #include "cli/when.h"
 
-enum { SETTING_COLUMNS = 6, INCIDENT_COLUMNS = 7, SENT_COLUMNS = 7, BODY_MAX = 64 * 1024 };
+enum { SETTING_COLUMNS = 6, INCIDENT_COLUMNS = 7, SENT_COLUMNS = 7, CHECK_COLUMNS = 6, BODY_MAX = 64 * 1024 };
 #define SETTINGS  "/v1/notification-settings"
 #define INCIDENTS "/v1/incidents"
 #define SENT      "/v1/notifications"
+#define CHECKS    "/v1/checks"
 
 /* clang-format off */
 static const struct option options[] = {
@@ -32,6 +34,7 @@ static const struct option options[] = {
     { .flag = "for", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS, .only = "mute",
       .help = "for this duration; default: 1h" },
     { .flag = "all", .type = OPTION_FLAG, .only = "incidents", .help = "closed ones, too" },
+    { .flag = "user", .type = OPTION_TEXT, .value = "ID", .only = "add|list", .help = "whose setting it is; list: only settings of this user" },
 };
 /* clang-format on */
 
@@ -43,6 +46,7 @@ static const char detail[] =
     "  incidents       list open incidents, newest first\n"
     "  ack ID          acknowledge an incident: it is not repeated any more\n"
     "  mute ID         mute an incident for a time\n"
+    "  checks          list the tasks that are expected to succeed in time, newest first\n"
     "  sent            list what was sent, newest first\n"
     "  resend ID       send a message again\n"
     "\n"
@@ -51,6 +55,7 @@ static const char detail[] =
     "  belfry notify add mails --queue 'mail*' --on failure,dead_letter --slack https://hooks.slack.com/services/…\n"
     "  belfry notify test ops\n"
     "  belfry notify incidents\n"
+    "  belfry notify checks\n"
     "  belfry notify mute 019cb323-e500-7111-827d-7345cc1bc385 --for 2h\n";
 
 /* ---- settings ---- */
@@ -113,7 +118,14 @@ static void notify_add_row(struct rows *r, const json_t *setting)
 
 static enum exit_code notify_list(struct verb_work *w)
 {
-    struct pages p = { .client = w->client, .path = SETTINGS, .member = "notification_settings", .limit = INT64_MAX };
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, BODY_MAX);
+    buf_text(&path, SETTINGS);
+    if (option_given(w->o, "user"))
+        query_add(&path, "user_id", option_get(w->o, "user")->text);
+    struct pages p = {
+        .client = w->client, .path = buf_cstr(&path), .member = "notification_settings", .limit = INT64_MAX
+    };
     struct rows r = { .header = notify_header, .add = notify_add_row, .keep = { 1 } };
     return rows_print(w->cli, w->o, &p, &r, SETTING_COLUMNS, "there are no notification settings");
 }
@@ -205,6 +217,8 @@ static enum err notify_write_body(const struct verb_work *w, struct buf *out, st
     if (notify_write_kinds(w, &j, e) || notify_write_channel(w, &j, e))
         return e->code;
     notify_write_filter(w, &j);
+    if (option_given(w->o, "user"))
+        jw_kv_str(&j, "user_id", option_get(w->o, "user")->text);
     if (option_given(w->o, "after"))
         jw_kv_i64(&j, "after", option_get(w->o, "after")->number);
     if (option_given(w->o, "wait"))
@@ -359,6 +373,43 @@ static enum exit_code notify_mute(struct verb_work *w)
     return verb_call(w, &call, notify_print_mute, NULL);
 }
 
+/* ---- checks ---- */
+
+static void notify_check_header(struct table *t)
+{
+    table_row(t, CHECK_COLUMNS, "TASK", "NAME", "STATE", "EXPECTED", "DEADLINE", "LAST SUCCESS");
+}
+
+static void notify_expected_text(const json_t *check, struct buf *out)
+{
+    struct str by = json_text_at(check, "expect.success_by"), days = json_text_at(check, "expect.days");
+    char text[DURATION_TEXT];
+    duration_format(json_seconds_at(check, "expect.within_seconds"), text);
+    if (by.n)
+        buf_printf(out, "by " STR_FMT "%s" STR_FMT, STR_ARG(by), days.n ? " " : "", STR_ARG(days));
+    else
+        buf_printf(out, "within %s", text);
+}
+
+/* Of a task that is late, the deadline that it missed. */
+static void notify_add_check(struct rows *r, const json_t *check)
+{
+    char deadline[WHEN_TEXT], last[WHEN_TEXT];
+    bool is_late = str_eq(json_text_at(check, "state"), S("LATE"));
+    table_row(&r->table, CHECK_COLUMNS, table_text(&r->table, json_text_at(check, "task_id")),
+              table_text(&r->table, json_text_at(check, "name")), table_text(&r->table, json_text_at(check, "state")),
+              task_cell(&r->table, notify_expected_text, check),
+              notify_time(check, is_late ? "missed_at" : "next_deadline", deadline),
+              notify_time(check, "last_success", last));
+}
+
+static enum exit_code notify_checks(struct verb_work *w)
+{
+    struct pages p = { .client = w->client, .path = CHECKS, .member = "checks", .limit = PAGES_LIMIT_MAX };
+    struct rows r = { .header = notify_check_header, .add = notify_add_check, .keep = { 1 } };
+    return rows_print(w->cli, w->o, &p, &r, CHECK_COLUMNS, "no task is expected to succeed in time");
+}
+
 /* ---- what was sent ---- */
 
 static void notify_sent_header(struct table *t)
@@ -401,6 +452,7 @@ static enum exit_code command_notify_run(struct cli *cli, const struct options *
         { "incidents", NULL, false, 0, notify_incidents },
         { "ack", "ID", true, 0, notify_ack },
         { "mute", "ID", true, 0, notify_mute },
+        { "checks", NULL, false, 0, notify_checks },
         { "sent", NULL, false, 0, notify_sent },
         { "resend", "ID", true, 0, notify_resend },
     };
@@ -409,7 +461,7 @@ static enum exit_code command_notify_run(struct cli *cli, const struct options *
 
 const struct command command_notify = {
     .name = "notify",
-    .words = "list|add|remove|test|incidents|ack|mute|sent|resend [NAME|ID]",
+    .words = "list|add|remove|test|incidents|ack|mute|checks|sent|resend [NAME|ID]",
     .summary = "be told of failures, and see what was told",
     .detail = detail,
     .options = options,

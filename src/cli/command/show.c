@@ -99,6 +99,8 @@ static const struct task_fact {
     { "how", "resolution.how", SHOWS_TEXT },
     { "by key", "resolution.by", SHOWS_TEXT },
     { "because", "resolution.reason", SHOWS_TEXT },
+    { "Expected", "expect", SHOWS_JSON },
+    { "Tells", "notify", SHOWS_JSON },
     { "Metadata", "metadata", SHOWS_JSON },
     { "Created", "created_at", SHOWS_MOMENT },
     { "Updated", "updated_at", SHOWS_MOMENT },

@@ -333,6 +333,26 @@ bool setting_matches(const struct setting *s, const struct task *t)
            setting_text_matches(s->filter.name, t->name);
 }
 
+static bool setting_is_named(const struct setting *s, struct uuid id, json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        struct str name = json_text_at(json_array_get(list, i), "");
+        struct uuid named;
+        if (name.n && (str_eq(name, s->name) || (uuid_parse(name, &named) && uuid_eq(named, id))))
+            return true;
+    }
+    return false;
+}
+
+bool setting_is_told(const struct setting *s, struct uuid id, const struct task *t, struct str notify)
+{
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct error ignored;
+    if (!notify.n || json_parse(notify, &doc, &ignored))
+        return setting_matches(s, t);
+    return json_array_size(doc.root) && (setting_matches(s, t) || setting_is_named(s, id, doc.root));
+}
+
 bool setting_is_muted(const struct setting *s, int64_t now_ms)
 {
     return now_ms < s->muted_until_ms;

@@ -90,4 +90,7 @@ void channel_secrets(enum channel_kind kind, struct channel *c, struct channel_s
 /* Bits 1 << enum hit_kind of what the setting wants; 0: it is disabled. */
 unsigned setting_wants(const struct setting *s);
 bool setting_matches(const struct setting *s, const struct task *t);
+/* Whether the setting is told of a task. notify: the JSON array of the same name in the task (task_extra), with ids and
+ * names of settings. These are told beside those whose filter matches; if it is empty, nobody is. */
+bool setting_is_told(const struct setting *s, struct uuid id, const struct task *t, struct str notify);
 bool setting_is_muted(const struct setting *s, int64_t now_ms);

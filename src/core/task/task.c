@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/hash.h"
+#include "base/json/json.h"
 
 #define BIT(s) (1u << TASK_##s)
 
@@ -254,6 +255,16 @@ bool task_may_expire(const struct task *t)
     bool waits = t->state == TASK_SCHEDULED || (t->state == TASK_BLOCKED && t->waits_for.n);
     return waits && t->expires_after_ms && t->kind != TASK_RECURRING && !t->deleted &&
            !(t->links & (TASK_OPENED | TASK_AWAITS));
+}
+
+struct str task_extra(const struct task *t, const char *name)
+{
+    struct json_cursor c = { .text = t->extra };
+    struct str member, value, wanted = str_from(name);
+    while (t->extra.n && json_next(&c, &member, &value))
+        if (str_eq(member, wanted))
+            return value;
+    return (struct str){ NULL, 0 };
 }
 
 enum { TEXTS = 19 };

@@ -168,7 +168,7 @@ struct task {
     enum target_kind target;
     struct str target_config; /* JSON text as received; empty: {} */
     struct str payload;       /* JSON text as received; empty: none */
-    struct str extra;         /* JSON object text of fields that affect no decision (metadata …); empty: none */
+    struct str extra;         /* JSON object text of rare fields (task_extra); empty: none */
     struct str trace;         /* whose call made it (core/task/trace.h); empty: not known */
 
     struct schedule schedule; /* RECURRING only, like the next five */
@@ -278,6 +278,12 @@ int64_t task_expires_ms(const struct task *t);
  * for a slot. A task that waits for its parents cannot: its expiry counts from its release. Nor can one that is paused,
  * a run that was opened, and a step that awaits a signal. */
 bool task_may_expire(const struct task *t);
+
+/* A member of `extra` as JSON text; empty: it is not there. TASK_EXPECT is its first one. Occurrences inherit all. */
+#define TASK_EXPECT   "expect"   /* core/notify/check.h; without effect in occurrences and steps */
+#define TASK_METADATA "metadata" /* the user's own */
+#define TASK_NOTIFY   "notify"   /* array: which notification settings are told of it (core/notify/setting.h) */
+struct str task_extra(const struct task *t, const char *name);
 
 /* A deep copy into the arena; false if the arena is full. */
 bool task_copy(struct arena *a, const struct task *t, struct task *ret) must_use;

@@ -1,5 +1,5 @@
 #pragma once
-/* port/store/incidents.h - what notifications are made of: hits, incidents and messages, and OP_FOLD. A part of
+/* port/store/incidents.h - what notifications are made of: hits, incidents, messages and checks, and OP_FOLD. A part of
  * port/store.h.
  *
  * A hit says that something happened to tasks that a user may want to be told of. Operations leave hits behind, as they
@@ -14,7 +14,15 @@
  *  5. Settlements of one operation with the same tenant, kind and cause share a hit, up to HIT_TASKS_MAX tasks. After
  *     HITS_MAX hits of one operation, further tasks only count, in a hit with the cause "other".
  *
- * A record is an incident or a message about one. The store knows its columns; only core/notify understands its doc. */
+ * A record is an incident, a message about one, or the check of a task. The store knows its columns; only core/notify
+ * understands its doc.
+ *
+ * A check watches a task that has `expect` (core/notify/check.h) and is neither an OCCURRENCE nor a step:
+ *
+ *  6. OP_INSERT, OP_PUT and `replace` of OP_SETTLE make the record of a task's check due, in their transaction: next_ms
+ *     becomes updated_ms of the task. If there is no such record, it is inserted, with version 1 and the doc {}; else
+ *     its version rises by one, and the rest stays. An OP_INSERT that only repeats another one does the same.
+ *  7. No operation but OP_FOLD removes it. The notifier finds that the task is gone. */
 #include "core/notify/hit.h"
 #include "port/store/operation.h"
 
@@ -35,7 +43,7 @@ void hits_of_op(const struct op *op, const struct hit_wants *wants, struct hits 
 /* Whether the operation may have hits at all: a cheap question before hits_of_op. */
 bool op_may_hit(const struct op *op, const struct hit_wants *wants);
 
-enum record_kind { RECORD_INCIDENT, RECORD_MESSAGE };
+enum record_kind { RECORD_INCIDENT, RECORD_MESSAGE, RECORD_CHECK };
 enum { RECORD_KEY_MAX = 64, RECORD_DOC_MAX = 256 << 10, FOLD_HITS_MAX = 1000, FOLD_RECORDS_MAX = 1000 };
 
 struct record {
@@ -43,12 +51,16 @@ struct record {
     enum record_kind kind;
     int32_t tenant;
     struct uuid setting;  /* nil: none */
-    struct uuid incident; /* of a MESSAGE */
+    struct uuid incident; /* of a MESSAGE; of a CHECK: its task */
     struct str key;       /* no two records have the same one; empty: none */
     int64_t version;      /* 1 for the first */
     int64_t next_ms;      /* when it is looked at next; 0: never */
     struct str doc;       /* JSON object */
 };
+
+/* For stores: the records of rule 6, one after the other, whatever the operation is; *at is 0 at first. The id depends
+ * on the task alone. False: there are no more. */
+bool op_next_check(const struct op *op, size_t *at, struct record *ret);
 
 /* OP_FOLD - deletes hits and changes records, all or none, in their order.
  *

@@ -2,8 +2,6 @@
 
 #include <assert.h>
 
-#include "base/json/json.h"
-
 /* ---- definitions ---- */
 
 int definition_cmp(const struct definition *a, const struct definition *b)
@@ -448,26 +446,15 @@ struct str output_head(struct str output)
     return str_utf8_cut(output, EXECUTION_OUTPUT_MAX);
 }
 
-/* A member of the fields that Belfry keeps with the task, as JSON text. */
-static struct str extra_member(const struct task *t, struct str member)
-{
-    struct json_cursor c = { .text = t->extra };
-    struct str name, value;
-    while (t->extra.n && json_next(&c, &name, &value))
-        if (str_eq(name, member))
-            return value;
-    return S("");
-}
-
 struct str output_by_hand(const struct task *t)
 {
     bool completed = t->state == TASK_COMPLETED && t->links & TASK_BY_HAND;
-    return completed ? extra_member(t, S("output")) : S("");
+    return completed ? task_extra(t, "output") : S("");
 }
 
 struct str settled_by(const struct task *t)
 {
     bool settled = task_is_final(t->state) && t->links & TASK_BY_HAND;
-    struct str quoted = settled ? extra_member(t, S(SETTLED_BY)) : S("");
+    struct str quoted = settled ? task_extra(t, SETTLED_BY) : S("");
     return quoted.n > 2 ? str_sub(quoted, 1, quoted.n - 1) : S(""); /* ids of keys need no escape */
 }

@@ -6,7 +6,13 @@
 #include "core/target/target_url.h"
 #include "server/notify/internal.h"
 
-enum { REPLAN_APART_MS = 1000, INCIDENTS_LOOKED_AT = 50, EXECUTIONS_READ = 1, HOUR_MS = 3600000 };
+enum {
+    REPLAN_APART_MS = 1000,
+    INCIDENTS_LOOKED_AT = 50,
+    EXECUTIONS_READ = 1,
+    HOUR_MS = 3600000,
+    NESTED_MAX = 16 /* runs within runs */
+};
 
 /* ---- messages of an incident ---- */
 
@@ -294,6 +300,13 @@ static int64_t fold_fails(struct turn *t, const struct task *task, int64_t max)
     return max_of(n, (int64_t)1);
 }
 
+/* A check is told at once, whatever `after` says. */
+static int64_t fold_failures(struct turn *t, const struct turn_incident *x, const struct hit *hit,
+                             const struct task *task)
+{
+    return str_eq(hit->cause, S(CAUSE_CHECK)) ? x->setting->after : fold_fails(t, task, x->setting->after);
+}
+
 static enum err fold_add(struct turn *t, struct turn_incident *x, const struct hit *hit, const struct task *task,
                          int64_t count, struct error *e)
 {
@@ -311,39 +324,60 @@ static enum err fold_add(struct turn *t, struct turn_incident *x, const struct h
     if (i->task_count < INCIDENT_TASKS_MAX)
         shown.http_status = fold_http_status(t, task);
     if (is_occurrence && x->setting->after > 1)
-        i->fails = max_of(i->fails, fold_fails(t, task, x->setting->after));
+        i->fails = max_of(i->fails, fold_failures(t, x, hit, task));
     bool fits = incident_add_task(i, &shown, task->parent, &t->arena);
     return fits ? ERR_OK : error_no_room(e);
 }
 
-static enum err fold_task(struct turn *t, const struct hit *hit, struct uuid id, int64_t count, struct error *e)
+/* `notify` of the task; a step that has none has that of its run. */
+static enum err fold_notify_of(struct turn *t, const struct task *task, struct str *ret, struct error *e)
+{
+    struct task outer = *task;
+    *ret = task_extra(task, TASK_NOTIFY);
+    for (int depth = 0; !ret->n && !uuid_is_nil(outer.run) && depth < NESTED_MAX; depth++) {
+        enum err rc = reader_get(t->notifier->reader, task->tenant, outer.run, &t->arena, &outer, e);
+        if (rc == ERR_NOT_FOUND)
+            return ERR_OK;
+        if (rc)
+            return rc;
+        *ret = task_extra(&outer, TASK_NOTIFY);
+    }
+    return ERR_OK;
+}
+
+enum err fold_happening(struct turn *t, const struct hit *hit, const struct task *task, int64_t count, struct error *e)
 {
     const struct turn_tenant *all;
-    struct task task = { 0 };
-    if (notifier_settings(t, hit->tenant, &all, e))
+    struct fold_place place;
+    struct str notify;
+    if (notifier_settings(t, hit->tenant, &all, e) || fold_notify_of(t, task, &notify, e) ||
+        fold_place_of(t, hit, task, &place, e))
         return e->code;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct turn_setting *s = &all->v[i];
+        enum incident_kind kind;
+        bool is_dead = task->state == TASK_FAILED && uuid_is_nil(task->run);
+        if (!s->setting.enabled || !incident_kind_of(&s->setting, hit->kind, is_dead, &kind) ||
+            !setting_is_told(&s->setting, s->id, task, notify))
+            continue;
+        struct turn_incident *x = fold_find(t, s->id, kind, hit->cause);
+        if (!x && fold_open(t, hit->tenant, s, kind, &place, &x, e))
+            return e->code;
+        if (fold_add(t, x, hit, task, count, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+static enum err fold_task(struct turn *t, const struct hit *hit, struct uuid id, int64_t count, struct error *e)
+{
+    struct task task = { 0 };
     enum err rc = reader_get(t->notifier->reader, hit->tenant, id, &t->arena, &task, e);
     if (rc && rc != ERR_NOT_FOUND)
         return rc;
     if (rc)
         task = (struct task){ .id = id, .tenant = hit->tenant };
-    struct fold_place place;
-    if (fold_place_of(t, hit, &task, &place, e))
-        return e->code;
-    for (size_t i = 0; i < all->n; i++) {
-        const struct turn_setting *s = &all->v[i];
-        enum incident_kind kind;
-        bool is_dead = task.state == TASK_FAILED && uuid_is_nil(task.run);
-        if (!s->setting.enabled || !incident_kind_of(&s->setting, hit->kind, is_dead, &kind) ||
-            !setting_matches(&s->setting, &task))
-            continue;
-        struct turn_incident *x = fold_find(t, s->id, kind, hit->cause);
-        if (!x && fold_open(t, hit->tenant, s, kind, &place, &x, e))
-            return e->code;
-        if (fold_add(t, x, hit, &task, count, e))
-            return e->code;
-    }
-    return ERR_OK;
+    return fold_happening(t, hit, &task, count, e);
 }
 
 /* The tasks that a hit does not name count with the last one that it names. */
@@ -362,6 +396,15 @@ static enum err fold_hit(struct turn *t, const struct hit *hit, struct error *e)
     return hit->tasks.n ? ERR_OK : fold_task(t, hit, (struct uuid){ { 0 } }, hit->count, e);
 }
 
+enum err fold_carry_out_all(struct turn *t, struct error *e)
+{
+    for (size_t i = 0; i < t->incident_count; i++)
+        if (fold_carry_out(t, t->incidents[i], false, e))
+            return e->code;
+    t->incident_count = 0;
+    return ERR_OK;
+}
+
 enum err notifier_fold(struct turn *t, bool *ret_more, struct error *e)
 {
     struct hit_list hits = { 0 };
@@ -378,18 +421,15 @@ enum err notifier_fold(struct turn *t, bool *ret_more, struct error *e)
         if (fold_hit(t, &hits.v[n], e))
             return e->code;
     }
-    for (size_t i = 0; i < t->incident_count; i++)
-        if (fold_carry_out(t, t->incidents[i], false, e))
-            return e->code;
-    t->incident_count = 0;
     *ret_more = n > 0;
-    return turn_write(t, ids, n, e);
+    return fold_carry_out_all(t, e) ? e->code : turn_write(t, ids, n, e);
 }
 
 /* ---- recovery ---- */
 
 /* A recurring task has recovered if its last attempt succeeded after the incident's last hit. It does not count any
- * more if it was changed since, or has ended; a pause is no change. */
+ * more if it was changed since, or has ended; a pause is no change. A one-time task is in the list for the sake of its
+ * check: if it FAILED or is tried again, it has not recovered. */
 enum recovery { RECOVERY_NOT_YET, RECOVERY_SUCCEEDED, RECOVERY_CHANGED };
 
 static enum err fold_task_recovered(struct turn *t, const struct turn_incident *x, struct uuid id, enum recovery *ret,
@@ -400,8 +440,11 @@ static enum err fold_task_recovered(struct turn *t, const struct turn_incident *
     struct execution_page page = { 0 };
     struct task task = { 0 };
     enum err rc = reader_get(t->notifier->reader, x->tenant, id, &t->arena, &task, e);
-    bool gone = rc == ERR_NOT_FOUND || (!rc && (task.deleted || task_is_final(task.state)));
-    bool edited = !rc && task.version > 1 && task.updated_ms > x->incident.last_ms && task.state != TASK_PAUSED;
+    bool is_recurring = task.kind == TASK_RECURRING;
+    bool failed = !is_recurring && task.state == TASK_FAILED && !task.resolved_ms;
+    bool gone = rc == ERR_NOT_FOUND || (!rc && (task.deleted || (task_is_final(task.state) && !failed)));
+    bool edited =
+        !rc && is_recurring && task.version > 1 && task.updated_ms > x->incident.last_ms && task.state != TASK_PAUSED;
     rc = rc == ERR_NOT_FOUND ? ERR_OK : rc;
     if (!rc)
         rc = reader_executions(t->notifier->reader, &f, &t->arena, &page, e);

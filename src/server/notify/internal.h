@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "base/thread_owner.h"
+#include "core/notify/check.h"
 #include "core/notify/notification.h"
 #include "core/stats/alerts.h"
 #include "server/notify/channel_places.h"
@@ -123,6 +124,9 @@ enum err notifier_setting(struct turn *t, int32_t tenant, struct uuid id, const 
 enum err turn_add_incident(struct turn *t, const struct turn_incident *x, int64_t next_ms, struct error *e) must_use;
 enum err turn_add_message(struct turn *t, int32_t tenant, const struct notification *m, int64_t version,
                           int64_t next_ms, struct str key, struct error *e) must_use;
+/* A change of a check; next_ms < 0: it is removed. */
+enum err turn_add_check(struct turn *t, const struct record *r, const struct check *c, int64_t next_ms,
+                        struct error *e) must_use;
 void turn_reset(struct turn *t); /* forgets the changes */
 void turn_note(struct turn *t, const struct turn_incident *x, enum incident_change change);
 /* Writes all changes, and deletes the hits. ERR_CONFLICT: another node was first. */
@@ -132,6 +136,12 @@ enum err turn_write(struct turn *t, const struct uuid *hits, size_t hit_count, s
 
 /* Folds hits. *ret_more: there may be more. */
 enum err notifier_fold(struct turn *t, bool *ret_more, struct error *e) must_use;
+/* Something that happened to a task becomes part of the incidents of the settings that want it. The caller writes them,
+ * after fold_carry_out_all. */
+enum err fold_happening(struct turn *t, const struct hit *hit, const struct task *task, int64_t count,
+                        struct error *e) must_use;
+/* Does what is due of the incidents of this turn, and notes the changes. */
+enum err fold_carry_out_all(struct turn *t, struct error *e) must_use;
 /* Does what is due of an incident, and adds it to the changes. */
 enum err fold_carry_out(struct turn *t, struct turn_incident *x, bool recovered, struct error *e) must_use;
 /* If settings were changed, plans open incidents anew, a page a turn. */
@@ -143,6 +153,12 @@ enum err notifier_look_at_incidents(struct turn *t, bool *ret_more, struct error
 
 /* Opens and ends incidents of alerts, if they were judged again. */
 enum err notifier_fold_alerts(struct turn *t, struct error *e) must_use;
+
+/* ---- checks.c ---- */
+
+#define CAUSE_CHECK "check" /* of a missed deadline */
+/* Judges the checks that are due. */
+enum err notifier_look_at_checks(struct turn *t, bool *ret_more, struct error *e) must_use;
 
 /* ---- disable.c ---- */
 

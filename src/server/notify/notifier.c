@@ -48,7 +48,7 @@ static enum err notifier_purge(struct turn *t, struct error *e)
 static enum err notifier_turn(struct notifier *n, bool *ret_more, struct error *e)
 {
     struct turn *t = xnew(*t);
-    bool more_hits = false, more_incidents = false;
+    bool more_hits = false, more_incidents = false, more_checks = false;
     t->notifier = n;
     t->now_ms = clock_wall_ms(n->setup.clock);
     arena_init(&t->arena, TURN_ARENA);
@@ -62,12 +62,15 @@ static enum err notifier_turn(struct notifier *n, bool *ret_more, struct error *
     turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_look_at_incidents(t, &more_incidents, e);
     turn_reset(t);
+    rc = rc && rc != ERR_CONFLICT ? rc : notifier_look_at_checks(t, &more_checks, e);
+    t->incident_count = 0;
+    turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_take_messages(t, e);
     turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_purge(t, e);
     arena_release(&t->arena);
     free(t);
-    *ret_more = more_hits || more_incidents;
+    *ret_more = more_hits || more_incidents || more_checks;
     return rc == ERR_CONFLICT ? ERR_OK : rc;
 }
 

@@ -4,7 +4,10 @@
  *
  * Every node that schedules has one, and any of them may do the work: all changes name the version that they expect, so
  * a change that another node made first is done once. A message that a node has taken, and of which it does not report,
- * is sent again by any node after MESSAGE_TAKEN_MS, under the same id. It has its own slots: tasks do not delay it. */
+ * is sent again by any node after MESSAGE_TAKEN_MS, under the same id. It has its own slots: tasks do not delay it.
+ *
+ * It also judges the checks of tasks that are expected to succeed in time (core/notify/check.h). A missed deadline and
+ * the new state of its check are one transaction: whatever dies in between, it is told once. */
 #include "base/buf.h"
 #include "base/metrics.h"
 #include "core/notify/incident.h"
@@ -19,7 +22,8 @@ struct notifier_setup {
     struct store *store;
     struct writer *writer;
     struct clock *clock;
-    const struct catalog_cache *catalog;
+    struct catalog_cache *catalog;
+    struct zoneinfo *zones;        /* of checks */
     const struct secrets *secrets; /* NULL: secrets are not encrypted */
     struct sender_setup sender;
     struct str mail_from;

@@ -135,6 +135,18 @@ enum err turn_add_message(struct turn *t, int32_t tenant, const struct notificat
     return turn_add(t, (struct record_change){ .record = r, .version = version }, &doc, e);
 }
 
+enum err turn_add_check(struct turn *t, const struct record *r, const struct check *c, int64_t next_ms, struct error *e)
+{
+    cleanup_with(buf_release) struct buf doc;
+    struct jw w;
+    struct record_change change = { .record = *r, .version = r->version, .remove = next_ms < 0 };
+    change.record.next_ms = next_ms;
+    buf_init(&doc, DOC_MAX);
+    jw_init(&w, &doc);
+    check_write(&w, c);
+    return turn_add(t, change, &doc, e);
+}
+
 /* ---- live events ---- */
 
 /* Without room readers miss it, and the store has it. */

@@ -34,6 +34,7 @@ enum err server_start_notifier(struct server *a, struct error *e)
                                     .writer = batcher_writer(a->batchers[OP_VIA_ALL]),
                                     .clock = a->setup.clock,
                                     .catalog = a->catalog,
+                                    .zones = a->setup.zones,
                                     .secrets = a->secrets.n ? &a->secrets : NULL,
                                     .may_fold = store_is_shared(a->store) ? server_notifications_are_known : NULL,
                                     .heartbeat_url = mail ? mail->heartbeat_url : S(""),

@@ -264,7 +264,7 @@ struct task_lease {
 #define HIT_COLUMNS(X) X(id, COL_UUID, id, 0) HIT_COLUMNS_REST(X)
 
 #define RECORD_COLUMNS_REST(X)                                                                                         \
-    X(kind, COL_INT, kind, RECORD_MESSAGE)                                                                             \
+    X(kind, COL_INT, kind, RECORD_CHECK)                                                                               \
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
     X(setting_id, COL_UUID, setting, 0)                                                                                \
     X(incident_id, COL_UUID, incident, 0)                                                                              \

@@ -344,6 +344,7 @@ enum err pg_send_claims(struct store_postgres *s, struct error *e) must_use;
 enum err pg_send_audit(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
 /* Their hits (incident/records.c). */
 enum err pg_send_hits(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
+enum err pg_send_checks(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
 
 /* A task is SCHEDULED for that time. If it is near, other nodes get a notice after the commit. */
 void pg_note_due(struct store_postgres *s, int64_t due_ms);

@@ -215,7 +215,7 @@ static enum err pg_run_ops(struct store_postgres *s, struct op *const *ops, size
         i += done;
     }
     if (pg_send_tallies(s, e) || pg_send_ended(s, e) || pg_send_audit(s, ops, n, e) || pg_send_hits(s, ops, n, e) ||
-        pg_send_claims(s, e))
+        pg_send_checks(s, ops, n, e) || pg_send_claims(s, e))
         return e->code;
     commit_stall_wait();
     s->committing = true;

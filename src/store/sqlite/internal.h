@@ -289,6 +289,7 @@ enum writer_statement {
     ST_HIT_INSERT,
     ST_HIT_DELETE,
     ST_RECORD_INSERT,
+    ST_CHECK_PUT,
     ST_RECORD_UPDATE,
     ST_RECORD_DELETE,
     ST_RESEAL,
@@ -505,6 +506,7 @@ enum err sqlite_audit_purge(struct store_sqlite *s, int64_t before_ms, size_t ma
 
 /* Writes the hits of the operations that succeeded. */
 enum err sqlite_hits_write(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e) must_use;
+enum err sqlite_checks_write(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e) must_use;
 enum err reader_sqlite_hits(struct reader *base, size_t max, struct arena *a, struct hit_list *ret, struct error *e);
 enum err reader_sqlite_records(struct reader *base, const struct record_filter *f, struct arena *a,
                                struct record_page *ret, struct error *e);

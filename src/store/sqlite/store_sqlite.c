@@ -400,6 +400,9 @@ static const char *const writer_sql[] = {
     [ST_HIT_DELETE] = "DELETE FROM hits WHERE id = ?",
     [ST_RECORD_INSERT] = "INSERT INTO incident_records (id" RECORD_COLUMNS_REST(
         SQL_NAME) ") VALUES (?" RECORD_COLUMNS_REST(SQL_MARK) ") ON CONFLICT DO NOTHING",
+    [ST_CHECK_PUT] = "INSERT INTO incident_records (id" RECORD_COLUMNS_REST(SQL_NAME) ") VALUES (?" RECORD_COLUMNS_REST(
+        SQL_MARK) ") ON CONFLICT (id) DO UPDATE SET version = version + 1, "
+                  "next_ms = excluded.next_ms",
     [ST_RECORD_UPDATE] = "UPDATE OR IGNORE incident_records SET version = version + 1, key = ?4, next_ms = ?5, "
                          "doc = ?6 WHERE id = ?1 AND tenant_id = ?2 AND version = ?3",
     [ST_RECORD_DELETE] = "DELETE FROM incident_records WHERE id = ?1 AND tenant_id = ?2 AND version = ?3",
@@ -551,7 +554,7 @@ static enum err sqlite_run_all(struct store_sqlite *s, struct op *const *ops, si
         }
     }
     if (sqlite_write_tallies(s, e) || sqlite_ended_write(s, e) || sqlite_audit_write(s, ops, n, e) ||
-        sqlite_hits_write(s, ops, n, e))
+        sqlite_hits_write(s, ops, n, e) || sqlite_checks_write(s, ops, n, e))
         return e->code;
     commit_stall_wait();
     return conn_run(&s->conn, writer_stmt(s, ST_COMMIT), e);

@@ -138,6 +138,7 @@ struct task model_task(struct model *m)
         .late_by = (enum late_cause)(m->now_ms % 5 ? 0 : m->now_ms / 5 % LATE_CAUSES),
         .payload = some_text(m),
         .target_config = some_text(m),
+        .extra = m->now_ms % 3 ? (struct str){ 0 } : S("{\"expect\":{\"within_seconds\":60}}"),
         .created_ms = m->now_ms,
         .updated_ms = m->now_ms,
     };

@@ -160,6 +160,23 @@ static bool same_hits(struct model *m, struct reader *a, struct reader *b, char 
     return true;
 }
 
+static bool same_checks(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
+{
+    struct record_filter f = { .kind = RECORD_CHECK, .limit = LIST_MAX };
+    struct record_page p = { 0 }, q = { 0 };
+    if (reader_records(a, &f, &m->arena, &p, NULL) || reader_records(b, &f, &m->arena, &q, NULL))
+        return differ("checks failed");
+    if (p.n != q.n)
+        return differ("%zu and %zu checks", p.n, q.n);
+    for (size_t i = 0; i < p.n; i++) {
+        const struct record *x = &p.v[i], *y = &q.v[i];
+        if (!uuid_eq(x->id, y->id) || x->tenant != y->tenant || !uuid_eq(x->incident, y->incident) ||
+            x->version != y->version || x->next_ms != y->next_ms || !str_eq(x->doc, y->doc))
+            return differ("check %zu differs", i);
+    }
+    return true;
+}
+
 bool same_catalog_changes(const struct op_catalog *a, const struct op_catalog *b, char why[WHY_MAX])
 {
     for (size_t i = 0; i < a->n; i++)
@@ -269,5 +286,6 @@ static bool same_causes(struct model *m, struct reader *a, struct reader *b, cha
 bool same_other_records(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
 {
     return same_catalog(m, a, b, why) && same_keys(m, a, b, why) && same_holders(m, a, b, why) &&
-           same_causes(m, a, b, why) && same_names(m, a, b, why) && same_audit(m, a, b, why) && same_hits(m, a, b, why);
+           same_causes(m, a, b, why) && same_names(m, a, b, why) && same_audit(m, a, b, why) &&
+           same_hits(m, a, b, why) && same_checks(m, a, b, why);
 }

@@ -1,4 +1,4 @@
-/* Hits that operations leave, and OP_FOLD: records of incidents and messages. */
+/* Hits that operations leave, OP_FOLD: records of incidents and messages, and checks that operations make due. */
 #include <stdio.h>
 
 #include "store_world.h"
@@ -365,6 +365,116 @@ static void records_are_found_by_what_a_filter_says(void **state)
     assert_int_equal(read_records(w, (struct record_filter){ .kind = RECORD_MESSAGE, .from_ms = at_ms }).n, 1);
 }
 
+/* ---- checks ---- */
+
+static struct task expected_task(struct world *w)
+{
+    struct task t = some_task(w);
+    t.extra = S("{\"expect\":{\"within_seconds\":60}}");
+    return t;
+}
+
+static struct record_page read_checks(struct world *w)
+{
+    return read_records(w, (struct record_filter){ .kind = RECORD_CHECK });
+}
+
+static void assert_check(const struct record *r, const struct task *of, int64_t version, int64_t next_ms)
+{
+    assert_true(uuid_eq(r->incident, of->id) && r->tenant == of->tenant && !r->key.n && uuid_is_nil(r->setting));
+    assert_int_equal(r->version, version);
+    assert_int_equal(r->next_ms, next_ms);
+}
+
+static void an_insert_makes_the_checks_of_its_tasks_due(void **state) /* checks 6 */
+{
+    struct world *w = *state;
+    struct task recurring = some_recurring(w),
+                v[] = { expected_task(w), some_task(w), some_occurrence(w, &recurring, NOW) };
+    v[1].extra = S("{\"metadata\":{\"expect\":1}}");
+    v[2].extra = v[0].extra; /* inherited */
+    insert(w, &recurring, 1);
+    insert(w, v, 3);
+    struct record_page page = read_checks(w);
+    assert_int_equal(page.n, 1);
+    assert_check(&page.v[0], &v[0], 1, v[0].updated_ms);
+    assert_str(page.v[0].doc, "{}");
+    insert(w, v, 1);
+    page = read_checks(w);
+    assert_int_equal(page.n, 1);
+    assert_check(&page.v[0], &v[0], 2, v[0].updated_ms);
+    assert_int_equal(read_records(w, (struct record_filter){ .kind = RECORD_CHECK, .due_ms = v[0].updated_ms }).n, 1);
+}
+
+static void an_insert_that_fails_makes_no_check(void **state) /* checks 6 */
+{
+    struct world *w = *state;
+    struct task a = some_task(w), b = expected_task(w);
+    insert(w, &a, 1);
+    b.id = a.id;
+    b.created_ms++;
+    struct op_insert op = insert_of(&b, 1);
+    assert_int_equal(world_apply(w, &op.op), ERR_CONFLICT);
+    assert_int_equal(read_checks(w).n, 0);
+}
+
+static void a_put_makes_the_check_due_again(void **state) /* checks 6, 7 */
+{
+    struct world *w = *state;
+    struct task t = some_task(w), next;
+    insert(w, &t, 1);
+    for (int64_t i = 1; i <= 3; i++) {
+        t = next = get(w, t.id);
+        next.extra = expected_task(w).extra;
+        next.version++;
+        next.updated_ms = NOW + i;
+        next.deleted = i == 3;
+        struct op_put op = put_of(&t, &next);
+        assert_ok(world_apply(w, &op.op), &op.op.error);
+        struct record_page page = read_checks(w);
+        assert_int_equal(page.n, 1);
+        assert_check(&page.v[0], &t, i * 2 - 1, NOW + i);
+        struct record_change looked_at = { .record = page.v[0], .version = page.v[0].version };
+        looked_at.record.doc = S("{\"deadline_ms\":7}");
+        looked_at.record.next_ms = NOW + 1000;
+        assert_int_equal(fold(w, &looked_at, 1), ERR_OK);
+        assert_str(read_checks(w).v[0].doc, "{\"deadline_ms\":7}");
+    }
+    struct op_put refused = put_of(&t, &next);
+    assert_int_equal(world_apply(w, &refused.op), ERR_NOT_FOUND);
+    assert_check(&read_checks(w).v[0], &t, 6, NOW + 1000);
+}
+
+static void operations_of_one_transaction_make_a_check_due_each(void **state) /* checks 6 */
+{
+    struct world *w = *state;
+    struct task t = expected_task(w), next = t;
+    next.version++;
+    next.updated_ms = NOW + 5;
+    struct op_insert made = insert_of(&t, 1);
+    struct op_put changed = put_of(&t, &next);
+    struct op *ops[] = { &made.op, &changed.op };
+    struct error e = { 0 };
+    assert_ok(store_apply(w->store, ops, 2, &e), &e);
+    assert_ok(changed.op.rc, &changed.op.error);
+    assert_check(&read_checks(w).v[0], &t, 2, NOW + 5);
+}
+
+static void a_row_that_replaces_a_claimed_task_makes_its_check_due(void **state) /* checks 6 */
+{
+    struct world *w = *state;
+    struct task t = claimed(w, TENANT), row = t;
+    row.state = TASK_SCHEDULED;
+    row.claim = (struct uuid){ 0 };
+    row.extra = expected_task(w).extra;
+    row.version++;
+    row.updated_ms = NOW + 7;
+    struct settlement v = settlement_of(&t, TASK_SCHEDULED);
+    v.replace = &row;
+    assert_true(settle_with(w, &v));
+    assert_check(&read_checks(w).v[0], &t, 1, NOW + 7);
+}
+
 static const struct CMUnitTest tests[] = {
     store_test(a_settle_leaves_a_hit_by_what_became_of_the_task),
     store_test(a_settle_that_nobody_wants_to_know_of_leaves_none),
@@ -380,5 +490,10 @@ static const struct CMUnitTest tests[] = {
     store_test(a_doc_that_is_too_long_is_refused),
     store_test(a_repeated_request_is_known_by_its_key),
     store_test(records_are_found_by_what_a_filter_says),
+    store_test(an_insert_makes_the_checks_of_its_tasks_due),
+    store_test(an_insert_that_fails_makes_no_check),
+    store_test(a_put_makes_the_check_due_again),
+    store_test(operations_of_one_transaction_make_a_check_due_each),
+    store_test(a_row_that_replaces_a_claimed_task_makes_its_check_due),
 };
 const struct test_list incident_tests = { tests, array_count(tests) };

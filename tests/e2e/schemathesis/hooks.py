@@ -24,6 +24,7 @@ FORMATS = {
     "broker": st.sampled_from(["orders", "redis://127.0.0.1:9", "amqp://127.0.0.1:9/x", "kafka://127.0.0.1:9,127.0.0.1:10"]),
     "http-url": st.sampled_from([SINK, SINK + "a?b=c", "https://127.0.0.1:9/"]),
     "header-name": st.sampled_from(["X-Team", "Accept", "X-Trace_1"]),
+    "cron-days": st.sampled_from(["MON-FRI", "SUN", "1,3", "*"]),
     "etag": st.sampled_from(['"1"', '"2"', "*"]),
     "cursor": st.just(NOBODY),
     "icalendar": st.just("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nEND:VCALENDAR\r\n"),
@@ -190,6 +191,17 @@ def agree_on_definition(body):
         agree_on_step(step, number)
 
 
+def agree_on_expectation(body, recurring):
+    """One kind of deadline. Settings that `notify` could name do not exist."""
+    expect = body.get("expect") or {}
+    keep_one(expect, *(["success_by", "within_seconds"] if recurring else ["within_seconds"]))
+    if not recurring:
+        drop(expect, "success_by")
+    if not expect.get("success_by"):
+        drop(expect, "days")
+    drop(body, "notify")
+
+
 def agree_on_run(body):
     if body.get("definition"):
         drop(body, "workflow", "version")
@@ -206,6 +218,7 @@ def agree_on_run(body):
     if body.get("dedupe_action") not in ("RESCHEDULE", "REPLACE"):
         drop(body, "dedupe_max_wait_seconds")
     agree_on_retry(body)
+    agree_on_expectation(body, False)
     short(body)
     drop(body, "idempotency_key", "depends_on", "join")  # as of a task
 
@@ -220,6 +233,7 @@ def agree(body, recurring=False):
         drop(body, "dedupe_max_wait_seconds")
     agree_on_target(body)
     agree_on_retry(body)
+    agree_on_expectation(body, bool(body.get("cron_expression") or body.get("interval_seconds")))
     short(body)
     drop(body, "idempotency_key")  # the header may have one, too
     drop(body, "depends_on", "join")  # ids of tasks that exist

@@ -1,7 +1,9 @@
-/* Hits, and OP_FOLD: the records of incidents and messages.
+/* Hits, and OP_FOLD: the records of incidents, messages and checks.
  *
  * A fold locks hits and records in the order of their ids. So two nodes that fold at the same time do not deadlock: the
  * second one finds that hits are gone, or that a record has changed. */
+#include <stdlib.h>
+
 #include "store/postgres/reader.h"
 
 /* ---- hits ---- */
@@ -51,6 +53,61 @@ enum err reader_postgres_hits(struct reader *base, size_t max, struct arena *a, 
             return e->code;
     *ret = all;
     return ERR_OK;
+}
+
+/* ---- checks ---- */
+
+static const struct pg_statement put_checks = {
+    "checks_put",
+    "INSERT INTO incident_records AS r (id" RECORD_COLUMNS_REST(
+        SQL_NAME) ") SELECT * FROM unnest($*) ON CONFLICT (id) DO UPDATE SET version = r.version + excluded.version, "
+                  "next_ms = excluded.next_ms",
+};
+
+struct pg_check {
+    struct record row; /* version: how many operations of the transaction make it due */
+    size_t place;      /* of its operation in the transaction */
+};
+
+static int pg_compare_checks(const void *a, const void *b)
+{
+    const struct pg_check *x = a, *y = b;
+    int order = uuid_cmp(x->row.id, y->row.id);
+    return order ? order : (x->place > y->place) - (x->place < y->place);
+}
+
+/* A statement changes a row once, and rows are locked in the order of their ids. */
+static enum err pg_send_check_rows(struct store_postgres *s, struct pg_check *v, size_t n, struct error *e)
+{
+    const void **rows = xcalloc(n, sizeof *rows);
+    size_t kept = 0;
+    qsort(v, n, sizeof *v, pg_compare_checks);
+    for (size_t i = 0; i < n; i++) {
+        bool again = i && uuid_eq(v[i].row.id, v[i - 1].row.id);
+        v[i].row.version += again ? v[i - 1].row.version : 0;
+        kept -= again;
+        rows[kept++] = &v[i].row;
+    }
+    pg_params_reset(&s->params);
+    pg_add_rows(&s->params, &table_records, rows, NULL, kept);
+    enum err rc = pg_queue(&s->conn, &put_checks, &s->params, e);
+    free(rows);
+    return rc;
+}
+
+enum err pg_send_checks(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
+{
+    struct pg_check *v = NULL, one;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t at = 0; op_next_check(ops[i], &at, &one.row);) {
+            one.place = i;
+            v = xrealloc(v, (count + 1) * sizeof *v);
+            v[count++] = one;
+        }
+    enum err rc = count ? pg_send_check_rows(s, v, count, e) : ERR_OK;
+    free(v);
+    return rc;
 }
 
 /* ---- OP_FOLD ---- */

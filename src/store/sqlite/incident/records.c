@@ -1,4 +1,4 @@
-/* Hits, and OP_FOLD: the records of incidents and messages. */
+/* Hits, and OP_FOLD: the records of incidents, messages and checks. */
 #include "store/sqlite/internal.h"
 
 /* ---- hits ---- */
@@ -39,6 +39,21 @@ enum err reader_sqlite_hits(struct reader *base, size_t max, struct arena *a, st
     if (!rc)
         *ret = all;
     return rc;
+}
+
+/* ---- checks ---- */
+
+enum err sqlite_checks_write(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e)
+{
+    struct record row;
+    for (size_t i = 0; i < n; i++)
+        for (size_t at = 0; op_next_check(ops[i], &at, &row);) {
+            sqlite3_stmt *st = writer_stmt(s, ST_CHECK_PUT);
+            row_bind(&s->conn, st, 1, &table_records, &row);
+            if (conn_run(&s->conn, st, e))
+                return e->code;
+        }
+    return ERR_OK;
 }
 
 /* ---- OP_FOLD ---- */

@@ -1,0 +1,179 @@
+"""Dead-man checks: a task that does not succeed in time is told, whatever keeps it from running; and who is told of a task by its `notify`."""
+
+import pytest
+
+from server import Reply, at, to_ms, until
+from test_api import assert_problem
+from test_notifications import add, fail, incidents, notifications, told
+
+MISSED = {"on_failure": False, "on_missed": True, "on_recovered": True}
+
+
+def checks(client):
+    return {c["task_id"]: c for c in client.all("/v1/checks", "checks")}
+
+
+def incident(client):
+    """The one of missed deadlines; None: there is none."""
+    return next((i for i in incidents(client) if i["cause"] == "check"), None)
+
+
+def missed(client, count):
+    """The tasks that missed a deadline, by their ids, with the sentence about each."""
+    def look():
+        found = incident(client)
+        return found and found["count"] >= count and {t["id"]: t["error"] for t in found["tasks"]}
+    return until(look, 30, why=lambda: (incidents(client), checks(client)))
+
+
+@pytest.mark.cluster(when="always")
+def test_a_task_that_does_not_succeed_in_time_is_told_whatever_the_reason(make_server, receiver, clock):
+    server = make_server(env=clock.env)
+    client = server.client()
+    add(client, receiver, **MISSED)
+    receiver.answer("/fails", Reply(400))
+    job = {"interval_seconds": 1, "retry": {"max_attempts": 1}, "expect": {"within_seconds": 2}}
+    fails = client.create(**job, **receiver.target("/fails"))["id"]
+    paused = client.create(**job, **receiver.target("/never"), name="paused")["id"]
+    client.act(paused, "pause")
+    queue = client.create(**job, **receiver.target("/never"), queue="shut")["id"]
+    assert client.request("PATCH", "/v1/queues/shut", {"paused": True}).status in (200, 201)
+    nobody = client.create(delay="0s", target_type="WORKER", expect={"within_seconds": 2})["id"]
+    at_ease = {**job, "expect": {"within_seconds": 60}}
+    well = client.create(**at_ease, **receiver.target("/ok"))["id"]
+    assert client.request("PUT", "/v1/workflow-definitions/flow", {"steps": [{"name": "a", "target_type": "NOOP"}]}).status == 201
+    flow = client.create(**at_ease, target_type="WORKFLOW", target_config={"workflow": "flow"})["id"]
+    ended = client.create(**job, **receiver.target("/ok"))["id"]
+    client.act(ended, "cancel")
+    clock.jump(8000)
+    why = missed(client, 4)
+    assert set(why) == {fails, paused, queue, nobody}
+    assert why[fails].endswith("did not succeed: HTTP 400") and why[paused].endswith("the task is paused"), why
+    assert why[queue].endswith("its queue 'shut' is paused") and why[nobody].endswith("it has not run yet"), why
+    found = incident(client)
+    assert (found["kind"], found["state"], found["count"], found["recurring_failing"]) == ("MISSED", "OPEN", 4, 4)
+    shown = checks(client)
+    assert {i: c["state"] for i, c in shown.items()} == {fails: "LATE", paused: "LATE", queue: "LATE", nobody: "LATE", well: "OK", flow: "OK"}
+    assert all(shown[i]["next_deadline"] > shown[i]["last_success"] for i in (well, flow)), shown
+    assert shown[paused]["missed_at"] and shown[paused]["next_deadline"] is None and shown[paused]["name"] == "paused"
+    receiver.answer("/fails", Reply(200))
+    client.act(paused, "resume")
+    client.request("PATCH", "/v1/queues/shut", {"paused": False})
+    client.act(nobody, "cancel")
+    until(lambda: ("incident.closed", "check") in [(m["type"], m["data"]["cause"]) for m in told(receiver)], why=lambda: incidents(client))
+    until(lambda: {c["state"] for c in checks(client).values()} == {"OK"}, why=lambda: checks(client))
+    assert (incident(client)["state"], incident(client)["count"]) == ("CLOSED", 4)
+
+
+@pytest.mark.standalone("a clock is set to another day")
+def test_success_by_a_time_of_day_is_judged_each_day(make_server, receiver, clock):
+    server = make_server(env=clock.env)
+    client = server.client()
+    add(client, receiver, **MISSED)
+    midnight = clock.now_ms() // 86_400_000 * 86_400_000 + 86_400_000
+    client.request("PUT", "/v1/calendars/all", {"excluded_weekdays": []})
+    task = client.create(cron_expression="0 2 * * *", calendar="all", expect={"success_by": "06:00"}, **receiver.target("/job"))["id"]
+    other = client.create(cron_expression="0 2 * * *", expect={"success_by": "06:00", "days": "*"}, **receiver.target("/other"))["id"]
+    deadline = midnight + 6 * 3_600_000
+    first = until(lambda: checks(client).get(task, {}).get("next_deadline"), why="the check has no deadline")
+    assert first in (at(deadline), at(deadline - 86_400_000))  # of the day of its next run
+    client.act(task, "pause")
+    clock.jump(4 * 86_400_000)
+    assert task in missed(client, 1)
+    shown = checks(client)[task]
+    assert (shown["state"], shown["missed_at"]) == ("LATE", first) and shown["next_deadline"] > at(clock.now_ms())
+    until(lambda: checks(client)[other]["last_success"], why="the other task did not run")
+
+
+@pytest.mark.standalone("the only process is killed")
+def test_a_kill_between_deadline_and_hit_loses_and_repeats_nothing(make_server, receiver, clock):
+    server = make_server(env=clock.env)
+    client = server.client()
+    add(client, receiver, **MISSED)
+    task = client.create(delay="0s", target_type="WORKER", expect={"within_seconds": 2})["id"]
+    until(lambda: checks(client).get(task, {}).get("next_deadline"), why="the check has no deadline")
+    server.kill()
+    server.start(env={**clock.env, "BELFRY_FAILPOINT": "before_fold:kill"})
+    clock.jump(13_000)
+    server.ended()
+    server.launch(env={**clock.env, "BELFRY_FAILPOINT": "after_fold:kill"})
+    server.ended()
+    server.start(env=clock.env)
+    client = server.client()
+    assert set(missed(client, 1)) == {task}
+    clock.jump(60_000)
+    until(lambda: [n["state"] for n in notifications(client)] == ["SENT"], why=lambda: notifications(client))
+    assert [i["count"] for i in incidents(client)] == [1] and len(receiver.to("/told")) == 1
+    (held,) = client.post("/v1/leases", {"queue": "default", "wait_seconds": 20}).json["leases"]
+    assert client.post(f"/v1/leases/{held['id']}/complete", {}).status == 200  # a late success
+    closed = told(receiver, 2)[1]
+    assert closed["type"] == "incident.closed" and until(lambda: incident(client)["recovered"], why=lambda: incidents(client))
+    assert task not in checks(client)
+
+
+def test_an_expectation_is_changed_removed_and_ends_with_its_task(client, receiver):
+    task = client.create(interval_seconds=3600, expect={"success_by": "06:00", "days": "MON-FRI"}, time_zone="Europe/Berlin", **receiver.target("/x"))
+    assert task["expect"] == {"success_by": "06:00", "days": "MON-FRI"}
+    path = f"/v1/tasks/{task['id']}"
+    deadline = until(lambda: checks(client).get(task["id"], {}).get("next_deadline"), why=lambda: checks(client))
+    assert client.request("PATCH", path, {"time_zone": "Asia/Tokyo"}).json["expect"] == task["expect"]
+    until(lambda: checks(client)[task["id"]]["next_deadline"] != deadline, why=lambda: checks(client))
+    assert client.request("PATCH", path, {"expect": {"within_seconds": 7200}}).json["expect"] == {"within_seconds": 7200}
+    due = at(to_ms(client.task(task["id"])["updated_at"]) + 7_200_000)
+    until(lambda: checks(client)[task["id"]]["next_deadline"] == due, why=lambda: checks(client))
+    assert "expect" not in client.request("PATCH", path, {"expect": None}).json
+    assert task["id"] not in checks(client)
+    assert client.request("PATCH", path, {"expect": {"within_seconds": 60}}).status == 200
+    assert checks(client)[task["id"]]["state"] == "OK"
+    assert client.request("DELETE", path).status in (200, 204)
+    assert task["id"] not in checks(client)
+
+
+BAD = {
+    "both": ({"interval_seconds": 60, "expect": {"success_by": "06:00", "within_seconds": 5}}, "expect.within_seconds"),
+    "one-time": ({"delay": "1h", "expect": {"success_by": "06:00"}}, "expect.success_by"),
+    "time": ({"interval_seconds": 60, "expect": {"success_by": "25:00"}}, "expect.success_by"),
+    "days": ({"interval_seconds": 60, "expect": {"success_by": "06:00", "days": "NODAY"}}, "expect.days"),
+    "unknown": ({"interval_seconds": 60, "expect": {"by": "06:00"}}, "expect.by"),
+    "no object": ({"interval_seconds": 60, "expect": "06:00"}, "expect"),
+    "nobody": ({"delay": "1h", "notify": ["nobody"]}, "notify"),
+    "no list": ({"delay": "1h", "notify": "ops"}, "notify"),
+    "too many": ({"delay": "1h", "notify": ["ops"] * 11}, "notify"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_makes_no_sense_is_refused(client, name):
+    body, field = BAD[name]
+    problem = assert_problem(client.post("/v1/tasks", {"target_type": "NOOP", **body}), 400)
+    assert problem["errors"][0]["field"] == field, problem
+    assert name != "nobody" or "'nobody'" in problem["errors"][0]["message"]
+
+
+def test_a_task_names_who_is_told_of_it(client, receiver):
+    add(client, receiver, path="/all")
+    add(client, receiver, path="/ops", name="ops", filter={"queue": "other"})
+    dev = add(client, receiver, path="/dev", name="dev", filter={"queue": "other"})
+    fail(client, receiver, name="silent", notify=[], path="/f1")
+    named, = fail(client, receiver, name="named", notify=["ops"], path="/f2")
+    assert client.task(named)["notify"] == ["ops"]
+    receiver.answer("/f3", Reply(400))
+    recurring = client.create(interval_seconds=1, name="recurring", notify=[dev["id"]], retry={"max_attempts": 1}, **receiver.target("/f3"))
+    steps = {"steps": [{"name": "a", "retry": {"max_attempts": 1}, **receiver.target("/f1")}]}
+    run = client.post("/v1/workflows", {"name": "run", "definition": steps, "notify": ["dev"]})
+    assert run.status == 201, run
+    names = lambda path: {t["name"] for m in told(receiver, 1, path) for t in m["data"]["tasks"]}
+    until(lambda: "recurring" in names("/dev"), why=lambda: names("/dev"))
+    until(lambda: len(incidents(client)) >= 5, why=lambda: incidents(client))
+    assert names("/ops") == {"named"} and {"named", "recurring"} <= names("/all") and "silent" not in names("/all")
+    until(lambda: names("/dev") >= {"recurring", "a"} or names("/dev") >= {"recurring", "run"}, why=lambda: names("/dev"))
+    changed = client.request("PATCH", f"/v1/tasks/{recurring['id']}", {"notify": None})
+    assert changed.status == 200 and "notify" not in changed.json
+
+
+def test_settings_are_found_by_their_user(client, receiver):
+    add(client, receiver, name="a", user_id="ada l.")
+    add(client, receiver, name="b", user_id="bob")
+    listed = lambda query: [s["name"] for s in client.get("/v1/notification-settings" + query).json["notification_settings"]]
+    assert listed("?user_id=ada%20l.") == ["a"] and listed("?user_id=bob&limit=100") == ["b"] and listed("?user_id=c") == []
+    assert listed("") == ["a", "b"]
