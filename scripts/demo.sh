@@ -1,5 +1,6 @@
 # What `./run --demo` does; ./run sources this file and gives $belfry. A server with a data directory of its own, a sink that
-# shows what it gets, and three tasks. Everything is on free ports and goes away with Ctrl-C.
+# shows what it gets, and a living system (demo-system.sh): a few calls a second, and something on every page of the
+# dashboard. Everything is on free ports and goes away with Ctrl-C.
 # shellcheck shell=bash
 
 if (($#)); then
@@ -12,7 +13,9 @@ pids=()
 # Servers drain when they are told to end: they are waited for before their files go.
 clean_up() {
     trap '' INT TERM
-    ((${#pids[@]} == 0)) || kill "${pids[@]}" 2>/dev/null || true
+    local running
+    mapfile -t running < <(jobs -p)
+    ((${#running[@]} == 0)) || kill "${running[@]}" 2>/dev/null || true
     wait || true
     rm -rf "$data"
 }
@@ -32,8 +35,6 @@ first_url() {
     return 1
 }
 
-add() { "$belfry" add --quiet --server "$server" --data-dir "$data" "$@" >/dev/null; }
-
 # A line a call, from the sink's JSON lines: when it came, which task, which attempt, what it was answered.
 show_calls() {
     local line us path attempt status
@@ -43,25 +44,27 @@ show_calls() {
         attempt=${line#*\"attempt\":} attempt=${attempt%%,*}
         status=${line#*\"status\":} status=${status%%,*}
         printf '%(%T)T.%03d  %-14s attempt %s, answered with %s\n' \
-            "$((us / 1000000))" "$((us / 1000 % 1000))" "$path" "$attempt" "$status"
+            "$((us / 1000000))" "$((us / 1000 % 1000))" "$path" "${attempt/null/-}" "$status"
     done
 }
 
 "$belfry" sink --listen 127.0.0.1:0 --log - > >(show_calls) 2>"$data/sink.log" &
 pids+=($!)
 sink=$(first_url "$data/sink.log" $!)
-"$belfry" serve --login-link --listen 127.0.0.1:0 --data-dir "$data" 2>"$data/server.log" &
+"$belfry" serve --login-link --allow-loopback --listen 127.0.0.1:0 --data-dir "$data" 2>"$data/server.log" &
 pids+=($!)
 server=$(first_url "$data/server.log" $!)
 cat "$data/server.log"
-
-add --every 2s --name tick "$sink/tick"
-add --cron '* * * * *' --name minute "$sink/minute"
-add --every 15s --name flaky "$sink/flaky/fail/2" # the sink answers the first two calls of each with 500
-cat <<'END'
+unset BELFRY_KEY BELFRY_SERVER # of another server
+. "$root/scripts/demo-system.sh"
+cat <<END
 
 What the sink receives: /tick every 2 seconds, /minute each minute, /flaky/fail/2 every 15 seconds, which fails twice and is
-tried again. Ctrl-C ends it all and removes its data.
+tried again, and more. The link above opens the dashboard, once and within a minute; this prints another:
+
+  $belfry dashboard --server $server --data-dir $data
+
+Ctrl-C ends it all and removes its data.
 
 END
 wait "${pids[1]}"

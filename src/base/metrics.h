@@ -21,7 +21,7 @@
     X(TASKS_WITHOUT_KEY, COUNTER, "belfry_tasks_without_key_total",                                                    \
       "Times a task was put back because this process lacks the key of its secrets")                                   \
     X(TASKS_RECOVERED, COUNTER, "belfry_tasks_recovered_total", "Claims released after the process holding them died") \
-    X(DEAD_LETTERS, COUNTER, "belfry_dead_letters_total", "Tasks that became dead letters")                            \
+    X(DEAD_LETTERS, COUNTER, "belfry_dead_letters_total", "Tasks that became dead letters, and failed steps")          \
     X(RUN_TIME, SECONDS, "belfry_run_seconds_total", "Time that attempts took that ended, in all")                     \
     X(RESULTS_STALE, COUNTER, "belfry_results_stale_total", "Results refused because their fence was old")             \
     X(PURGED, COUNTER, "belfry_forgotten_total", "Records purged after their retention period")                        \

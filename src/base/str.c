@@ -42,6 +42,18 @@ static bool str_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
+bool str_has_control(struct str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        const unsigned char *p = (const unsigned char *)s.p + i;
+        bool is_c1 = p[0] == 0xC2 && i + 1 < s.n && p[1] < 0xA0;
+        bool is_separator = p[0] == 0xE2 && i + 2 < s.n && p[1] == 0x80 && (p[2] == 0xA8 || p[2] == 0xA9);
+        if (p[0] < ' ' || p[0] == 0x7F || is_c1 || is_separator)
+            return true;
+    }
+    return false;
+}
+
 struct str str_trim(struct str s)
 {
     size_t from = 0, to = s.n;

@@ -211,7 +211,7 @@ static void tenant_slot_print_name(const struct tenant_slot *s, const struct ten
     if (s->tenant)
         names->name(names->context, s->tenant, out);
     else
-        buf_text(out, "_other");
+        buf_text(out, TENANT_METRICS_OTHER);
 }
 
 static void tenant_slot_print_outcomes(const struct tenant_slot *s, const struct tenant_names *names, struct buf *out)

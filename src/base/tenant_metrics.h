@@ -6,6 +6,8 @@
  * lock. Any thread may call these functions; tenants are named when they are printed. */
 #include "base/buf.h"
 
+#define TENANT_METRICS_OTHER "_other" /* no tenant has this name */
+
 enum { TENANT_METRICS_PRESET = 50, TENANT_METRICS_MAX = 200 };
 
 #define TENANT_OUTCOME_MAP(X)                                                                                          \

@@ -15,8 +15,15 @@ const struct option filter_options[] = {
     { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks whose name begins with NAME" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "only tasks of this queue" },
     { .flag = "task-type", .type = OPTION_TEXT, .value = "TYPE", .help = "only tasks of this task type, such as report.daily" },
-    { .flag = "due-before", .type = OPTION_TIME, .value = "TIME", .help = "only tasks that fire before this time" },
-    { .flag = "due-after", .type = OPTION_TIME, .value = "TIME", .help = "only tasks that fire after this time" },
+    { .flag = "due-before", .type = OPTION_DAY, .value = "TIME", .help = "only tasks that fire before this time or date" },
+    { .flag = "due-after", .type = OPTION_DAY, .value = "TIME", .help = "only tasks that fire after this time or date" },
+    { .flag = "created-before", .type = OPTION_DAY, .value = "TIME", .help = "only tasks that were created before this time or date" },
+    { .flag = "created-after", .type = OPTION_DAY, .value = "TIME", .help = "only tasks that were created at this time or date, or later" },
+    /* of lists only */
+    { .flag = "id", .type = OPTION_TEXT, .value = "ID", .help = "only tasks whose id begins with ID" },
+    { .flag = "occurrences", .type = OPTION_FLAG, .help = "the runs of recurring tasks, too" },
+    { .flag = "search", .type = OPTION_TEXT, .value = "TEXT",
+      .help = "only tasks with TEXT in their name or a key, or with this id, trace, X-Request-Id or Idempotency-Key; payload:TEXT: in their payload" },
 };
 /* clang-format on */
 
@@ -43,6 +50,25 @@ void query_add(struct buf *query, const char *name, struct str value)
     filter_add_encoded(query, value);
 }
 
+static void query_add_time(struct buf *query, const char *name, int64_t ms)
+{
+    char text[RFC3339_TEXT + 1];
+    rfc3339_format(ms, text);
+    query_add(query, name, str_from(text));
+}
+
+void query_add_day(struct buf *query, const struct options *o, const char *flag)
+{
+    if (option_given(o, flag))
+        query_add_time(query, flag, option_get(o, flag)->number);
+}
+
+void query_add_past(struct buf *query, const struct options *o, const char *flag, const char *name, int64_t now_ms)
+{
+    if (option_given(o, flag))
+        query_add_time(query, name, option_past_ms(o, flag, now_ms));
+}
+
 /* Writes due_before for due-before. False: it is too long. */
 static bool filter_query_name(struct str flag, char out[NAME_TEXT])
 {
@@ -66,15 +92,17 @@ static struct str filter_choice_text(const struct option *row, const struct opti
 
 static void filter_add_value(struct buf *query, const struct option *row, const struct option_value *v)
 {
-    char name[NAME_TEXT], time[RFC3339_TEXT + 1];
+    char name[NAME_TEXT];
     struct str text = row->type == OPTION_CHOICE ? filter_choice_text(row, v) : v->text;
-    if (row->type == OPTION_TIME) {
-        rfc3339_format(v->number, time);
-        text = str_from(time);
-    }
-    if (row->type == OPTION_FLAG)
+    if (row->type == OPTION_FLAG && strcmp(row->flag, "recurring") == 0)
         query_add(query, "type", S("RECURRING"));
-    else if (filter_query_name(str_from(row->flag), name))
+    else if (row->type == OPTION_FLAG)
+        query_add(query, row->flag, S("true"));
+    else if (!filter_query_name(str_from(row->flag), name))
+        return;
+    else if (row->type == OPTION_DAY)
+        query_add_time(query, name, v->number);
+    else
         query_add(query, name, text);
 }
 
@@ -91,7 +119,7 @@ static void filter_add_name_beginning(struct buf *query, struct str name)
 
 void filter_from_options(const struct options *o, struct buf *query)
 {
-    for (size_t i = 0; i < FILTER_OPTION_COUNT; i++) {
+    for (size_t i = 0; i < FILTER_LIST_COUNT; i++) {
         const struct option *row = &filter_options[i];
         const struct option_value *v = option_get(o, row->flag);
         if (v->source <= FROM_PRESET || (row->type == OPTION_FLAG && !v->number))
@@ -123,8 +151,10 @@ static enum err filter_fail_unknown(struct str name, const char *field, struct e
         suggest_offer(&s, str_from(filter_options[i].flag));
     if (s.closest.p)
         return error_field(e, field, "has no filter %s; did you mean '" STR_FMT "'?", shown, STR_ARG(s.closest));
-    return error_field(
-        e, field, "has no filter %s; use status=, type=, name=, queue=, task-type=, due-before= or due-after=", shown);
+    return error_field(e, field,
+                       "has no filter %s; use status=, type=, name=, queue=, task-type=, due-before=, due-after=, "
+                       "created-before= or created-after=",
+                       shown);
 }
 
 static bool filter_has_name(const struct buf *query, const char *name)

@@ -1,6 +1,7 @@
 /* OpenSSL's calls that cannot fail, unless memory is missing, are asserted. */
 #include "platform/certificate_make.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -179,4 +180,33 @@ enum err certificate_read(const char *cert_path, const char *key_path, struct ce
         return error_set(e, ERR_INVALID, "%s and %s are not a certificate and its key", cert_path, key_path);
     *ret = take(c);
     return ERR_OK;
+}
+
+/* ---- names ---- */
+
+static void certificate_tell_host(const GENERAL_NAME *name, void (*found)(void *context, const char *host),
+                                  void *context)
+{
+    char address[INET6_ADDRSTRLEN];
+    int kind;
+    const ASN1_STRING *value = GENERAL_NAME_get0_value(name, &kind);
+    const unsigned char *bytes = kind == GEN_DNS || kind == GEN_IPADD ? ASN1_STRING_get0_data(value) : NULL;
+    if (kind == GEN_DNS)
+        found(context, (const char *)bytes); /* OpenSSL ends it by a NUL */
+    else if (kind == GEN_IPADD &&
+             inet_ntop(ASN1_STRING_length(value) == 4 ? AF_INET : AF_INET6, bytes, address, sizeof address))
+        found(context, address);
+}
+
+void certificate_each_host(const char *cert_path, void (*found)(void *context, const char *host), void *context)
+{
+    BIO *file = BIO_new_file(cert_path, "r");
+    X509 *cert = file ? PEM_read_bio_X509(file, NULL, NULL, NULL) : NULL;
+    GENERAL_NAMES *all = cert ? X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL) : NULL;
+    for (int i = 0; all && i < sk_GENERAL_NAME_num(all); i++)
+        certificate_tell_host(sk_GENERAL_NAME_value(all, i), found, context);
+    GENERAL_NAMES_free(all);
+    X509_free(cert);
+    BIO_free(file);
+    ERR_clear_error();
 }

@@ -30,3 +30,6 @@ enum err certificate_write(const struct certificate *c, const char *cert_path, c
 enum err certificate_read(const char *cert_path, const char *key_path, struct certificate **ret,
                           struct error *e) must_use;
 void certificate_free(struct certificate *c); /* NULL is fine */
+
+/* The DNS names and addresses that a certificate is for, in their order; none if the file is no certificate. */
+void certificate_each_host(const char *cert_path, void (*found)(void *context, const char *host), void *context);

@@ -205,7 +205,7 @@ static enum err secret_open_with(const struct secrets_key *k, const struct secre
     explicit_bzero(key, sizeof key);
     free(sealed);
     if (!good)
-        return error_set(e, ERR_CORRUPT, "cannot be decrypted: it was changed, or copied from another task");
+        return error_set(e, ERR_CORRUPT, "cannot be decrypted: it was changed, or copied from another place");
     plain[n - SEAL_EXTRA] = '\0';
     *ret = (struct str){ plain, n - SEAL_EXTRA };
     return ERR_OK;
@@ -224,6 +224,18 @@ enum err secret_open(const struct secrets *s, const struct secret_place *at, str
         return error_set(e, ERR_NOT_FOUND, "needs key '%.*s', which secrets.key_file lacks here",
                          (int)min_of(id.n, (size_t)SECRETS_ID), id.p);
     return secret_open_with(k, at, rest, a, ret, e);
+}
+
+void secrets_mac(const struct secrets *s, int32_t tenant, struct str purpose, struct str text, uint8_t out[SHA256_SIZE])
+{
+    const struct secrets_key *k = &s->keys[0];
+    struct secret_place at = { .tenant = tenant, .field = purpose };
+    char info_text[INFO_MAX];
+    uint8_t key[SEAL_KEY_SIZE];
+    struct str info = secret_info(&at, info_text);
+    crypto_hkdf_sha256((struct str){ (const char *)k->key, sizeof k->key }, S("belfry secrets"), info, key);
+    crypto_hmac_sha256((struct str){ (const char *)key, sizeof key }, text, out);
+    explicit_bzero(key, sizeof key);
 }
 
 /* ---- headers ---- */

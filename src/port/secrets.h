@@ -41,7 +41,8 @@ struct key_prints {
     struct key_print v[KEY_PRINTS_MAX];
     size_t n;
     bool has_current;
-    uint8_t current[SECRETS_PRINT]; /* of the key that the nodes encrypt with: the first one of the newest file */
+    uint8_t
+        current[SECRETS_PRINT]; /* of the key that nodes encrypt with: the first one of the node that started last */
 };
 
 struct secret_place {
@@ -75,6 +76,11 @@ void secret_seal(const struct secrets *s, const struct secret_place *at, struct 
  * lost. */
 enum err secret_open(const struct secrets *s, const struct secret_place *at, struct str sealed, struct arena *a,
                      struct str *ret, struct error *e) must_use;
+
+/* HMAC-SHA-256 of a text under a key that is made of the first one of the file, for this tenant and purpose: who has no
+ * key file cannot try values of which he knows the result. */
+void secrets_mac(const struct secrets *s, int32_t tenant, struct str purpose, struct str text,
+                 uint8_t out[SHA256_SIZE]);
 
 /* ---- headers ---- */
 

@@ -436,6 +436,13 @@ enum err reader_definition(struct reader *r, int32_t tenant, const uint8_t hash[
     return r->ops->definition(r, tenant, hash, a, ret, e);
 }
 
+enum err reader_definitions(struct reader *r, const struct definition *after, size_t max, struct arena *a,
+                            struct definition_page *ret, struct error *e)
+{
+    assert(max > 0 && max <= LIST_MAX);
+    return r->ops->definitions(r, after, max, a, ret, e);
+}
+
 enum err reader_workflow(struct reader *r, int32_t tenant, struct str name, int64_t version, struct arena *a,
                          struct workflow_row *ret, struct error *e)
 {

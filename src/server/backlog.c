@@ -62,12 +62,10 @@ static bool backlog_is_open(struct backlog *b, const struct backlog_row *row, st
 
 static void backlog_copy_text(struct str s, char out[NAME_TEXT])
 {
-    size_t n = 0;
-    for (size_t i = 0; i < s.n && n + 1 < NAME_TEXT; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        out[n++] = c < ' ' || c == '"' || c == '\\' || c == 127 ? '_' : (char)c;
-    }
-    out[n] = '\0';
+    cleanup_with(buf_release) struct buf label;
+    buf_init(&label, NAME_TEXT);
+    metric_print_label(str_sub(s, 0, min_of(s.n, (size_t)NAME_TEXT - 1)), &label);
+    snprintf(out, NAME_TEXT, "%s", buf_cstr(&label));
 }
 
 /* Adds a queue to the longest ones; what has no line of its own is in `other`. Queues whose names differ only in what a
@@ -207,9 +205,10 @@ static int64_t backlog_measure(struct backlog *b)
     if (!rc)
         b->counts = counts;
     pthread_mutex_unlock(&b->lock);
+    int64_t cost_ms = (clock_steady_ns(b->setup.clock) - begun_ns) / 1000000; /* without what others do with it */
     if (!rc)
         b->setup.counted(b->setup.context, mine, b->reader);
-    return max_of((clock_steady_ns(b->setup.clock) - begun_ns) / 1000000 * EVERY_COSTS, (int64_t)EVERY_MS);
+    return max_of(cost_ms * EVERY_COSTS, (int64_t)EVERY_MS);
 }
 
 static void *backlog_thread(void *context)

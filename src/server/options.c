@@ -117,6 +117,8 @@ const struct option server_options[] = {
       .help = "password at the mail server, or file:/path of a file with it" },
     { .key = "notify.email_domains", .type = OPTION_TEXT, .value = "LIST",
       .help = "comma-separated domains that notifications may be mailed to; * for all; default: none" },
+    { .key = "notify.heartbeat_url", .type = OPTION_TEXT, .value = "URL",
+      .help = "is called (GET) each minute by the leader while tasks can be claimed and notifications sent, so that a service outside notices if that ends; default: none" },
     /* serve and worker: SERVE_AND_WORKER rows. */
     { .flag = "config", .type = OPTION_TEXT, .value = "FILE",
       .help = "read settings from this file: key = value lines; [section] prefixes the keys below it" },

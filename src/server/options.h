@@ -9,7 +9,7 @@
 /* The table holds the options of serve only, then those of both commands, then those of worker only: each command
  * uses a slice. One file may contain the settings of both commands. */
 enum {
-    SERVE_ALONE = 50,
+    SERVE_ALONE = 51,
     SERVE_AND_WORKER = 18,
     WORKER_ALONE = 7,
     SERVER_OPTION_COUNT = SERVE_ALONE + SERVE_AND_WORKER,

@@ -22,6 +22,7 @@ struct planner_threads {
     struct store *store;
     struct loop *loop;
     struct definition_cache *definitions;
+    const struct secrets *secrets;
     struct planner_thread threads[PLANNER_THREADS];
     pthread_mutex_t lock; /* guards the next two */
     struct list waiting;
@@ -43,7 +44,7 @@ static void planner_make(struct planner_thread *t, struct plan *plan)
         plan->rc = plan->error.code;
         return;
     }
-    struct planner_context c = { .reader = t->reader, .definitions = t->all->definitions };
+    struct planner_context c = { .reader = t->reader, .definitions = t->all->definitions, .secrets = t->all->secrets };
     workflow_plan(&c, plan);
 }
 
@@ -80,11 +81,13 @@ static void planner_threads_submit(struct planner *base, struct plan *plan)
 }
 
 enum err planner_threads_new(struct store *store, struct loop *loop, struct definition_cache *definitions,
-                             struct planner_threads **ret, struct error *e)
+                             const struct secrets *secrets, struct planner_threads **ret, struct error *e)
 {
     static const struct planner_ops ops = { .submit = planner_threads_submit };
     struct planner_threads *t = xnew(*t);
-    *t = (struct planner_threads){ .base = { .ops = &ops }, .store = store, .loop = loop, .definitions = definitions };
+    *t = (struct planner_threads){
+        .base = { .ops = &ops }, .store = store, .loop = loop, .definitions = definitions, .secrets = secrets
+    };
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->wakeup, NULL);
     list_init(&t->waiting);

@@ -250,10 +250,12 @@ static int64_t server_busy_milli(void *context, struct reader *r)
 static struct alert_facts server_alert_facts(void *context)
 {
     struct server *a = context;
-    return store_is_shared(a->store) ? node_view_alert_facts(a->view) : (struct alert_facts){ .nodes = 1 };
+    struct alert_facts facts =
+        store_is_shared(a->store) ? node_view_alert_facts(a->view) : (struct alert_facts){ .nodes = 1 };
+    facts.untold_since_ms = notifier_oldest_ms(a->notifier);
+    return facts;
 }
 
-/* The place to open and close incidents: one is known by its name and since_ms. */
 static void server_on_alert(void *context, const struct alert_news *news)
 {
     const struct alert *alert = &news->alert;
@@ -272,10 +274,13 @@ static void server_on_counted(void *context, bool is_mine, struct reader *r)
     struct server *a = context;
     struct alert_facts facts = server_alert_facts(a);
     struct error e = { 0 };
+    int64_t judged_ms = a->alerts.judged_ms;
     if (!is_mine)
         alert_watch_forget(&a->alerts);
     else if (alert_watch_step(&a->alerts, r, clock_wall_ms(a->setup.clock), &facts, server_on_alert, a, &e))
         log_debug("alerts_not_judged", kv_err(&e));
+    if (a->alerts.judged_ms != judged_ms)
+        notifier_on_alerts(a->notifier, a->alerts.alerts, a->alerts.n);
 }
 
 static void server_print_due(void *context, const int64_t by_partition[PARTITIONS], struct buf *out)
@@ -650,7 +655,10 @@ static enum err server_start_api(struct server *a, struct error *e)
         .mail_domains = a->setup.mail ? a->setup.mail->domains : S(""),
     };
     server_set_api_calls(a, &setup);
-    return api_server_new(&setup, &a->http, e);
+    if (api_server_new(&setup, &a->http, e))
+        return e->code;
+    server_watch_incidents(a, true);
+    return ERR_OK;
 }
 
 static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
@@ -672,17 +680,18 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
     struct loop_setup loop = {
         .clock = a->setup.clock, .writer = server_open_writer(a), .step = server_on_step, .context = a
     };
-    a->definitions = definition_cache_new(DEFINITION_CACHE_BYTES);
+    const struct secrets *secrets = a->secrets.n ? &a->secrets : NULL;
+    a->definitions = definition_cache_new(DEFINITION_CACHE_BYTES, secrets);
     if (loop_new(&loop, &a->loop, e) || server_open_runners(a, e) || server_open_fleet(a, e) ||
-        planner_threads_new(a->store, a->loop, a->definitions, &a->planner, e))
+        planner_threads_new(a->store, a->loop, a->definitions, secrets, &a->planner, e))
         return e->code;
     server_make_node(a);
     server_start_handles(a);
     a->stop_call = (struct call){ .fn = server_on_stop_call, .context = a };
     server_warn_identities(a);
     server_warn_secrets(a);
-    return server_load_lanes(a, e) || server_start_backlog(a, e) || server_start_reencryption(a, e) ||
-                   server_start_notifier(a, e) || server_start_api(a, e) || server_start_store_watch(a, e)
+    return server_load_lanes(a, e) || server_start_notifier(a, e) || server_start_backlog(a, e) ||
+                   server_start_reencryption(a, e) || server_start_api(a, e) || server_start_store_watch(a, e)
                ? e->code
                : ERR_OK;
 }
@@ -721,6 +730,7 @@ void server_free(struct server *a)
     if (!a)
         return;
     server_stop_store_watch(a);
+    server_watch_incidents(a, false);
     api_server_free(a->http);
     backlog_free(a->backlog);
     server_stop_reencryption(a);

@@ -153,6 +153,7 @@ struct server {
     struct alert_watch alerts;         /* the backlog's thread */
     struct server_wants wants;         /* of the stores in `ways` */
     struct notifier *notifier;         /* NULL: this node does not schedule */
+    int64_t claim_failures;            /* as of the last heartbeat: the notifier's thread */
     struct reencryption *reencryption; /* NULL: secrets are not encrypted */
     struct node_view *view;
     struct transition_log *transitions;
@@ -184,6 +185,7 @@ bool server_acts_for_all(void *context); /* the only node, or the leader; any th
 void server_want_hits(struct server *a); /* once the catalog cache is filled, before the writer is open */
 enum err server_start_notifier(struct server *a, struct error *e) must_use; /* once the writer is open */
 bool server_signatures_are_known(void *context);                            /* any thread */
+void server_watch_incidents(struct server *a, bool on);                     /* for live events, while there is an API */
 bool server_notifications_are_known(void *context);                         /* any thread */
 void server_on_message_made(void *context);                                 /* any thread */
 struct guard_setup server_guard(struct server *a); /* which addresses users' targets may be at (server.c) */

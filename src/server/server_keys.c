@@ -115,17 +115,20 @@ static enum err server_keys_adopt(struct server *a, const char *path, struct key
     return server_keys_use(a, secrets_print(&a->secrets, i), known, e) ? e->code : server_keys_known(a, known, e);
 }
 
-/* The first key becomes known before anything is encrypted with it. Another node with another file may do the same at
- * the same time: one of them finds the key of the other. */
+/* The first key becomes known before anything is encrypted with it, and the current one, also if the store knows it
+ * already: an operator may go back to an older key. Another node with another file may do the same at the same time:
+ * one of them finds the key of the other. */
 static enum err server_keys_join(struct server *a, const char *path, struct key_prints *known, struct error *e)
 {
     enum { TRIES = 3 };
+    struct key_print own = secrets_print(&a->secrets, 0);
     for (int i = 0; i < TRIES; i++) {
         if (server_keys_check(a, path, known, e))
             return e->code;
-        if (key_prints_find(known, str_from(a->secrets.keys[0].id)))
+        bool is_current = !a->setup.store_url || crypto_equal(own.print, known->current, SECRETS_PRINT);
+        if (is_current && key_prints_find(known, str_from(own.id)))
             return ERR_OK;
-        if (server_keys_use(a, secrets_print(&a->secrets, 0), known, e) || server_keys_known(a, known, e))
+        if (server_keys_use(a, own, known, e) || server_keys_known(a, known, e))
             return e->code;
     }
     return error_set(e, ERR_UNAVAILABLE, "other nodes change the keys at the same time: start again");

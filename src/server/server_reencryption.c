@@ -1,5 +1,5 @@
-/* Encrypts the secrets of tasks, notification settings and signing keys again, after another key came to the front of
- * the key file, so that an older key can leave the file (port/secrets.h).
+/* Encrypts the secrets of tasks, notification settings, signing keys and definitions of workflows again, after another
+ * key came to the front of the key file, so that an older key can leave the file (port/secrets.h).
  *
  * One node does it for all: the leader, or the only one. While the store knows other keys than the first one of the
  * file, a thread walks through all tasks in batches, and pauses after each for as long as the batch took. If a walk
@@ -8,7 +8,10 @@
  * is read.
  *
  * Every node looks whether the store knows the key that it encrypts with, and notes it again if not. So a node that has
- * not read the new file yet keeps the older key known. */
+ * not read the new file yet keeps the older key known.
+ *
+ * Definitions that an earlier version has stored as they are get encrypted, too: by a single node after its start, by a
+ * cluster when it changes its key, because nodes of the earlier version could not read them. */
 
 #include <assert.h>
 #include <pthread.h>
@@ -19,6 +22,7 @@
 #include "platform/clock_system.h"
 #include "server/server_internal.h"
 #include "server/signing/reseal_catalog.h"
+#include "workflow/definition_reseal.h"
 
 enum {
     BATCH = 100,
@@ -39,6 +43,7 @@ struct reencryption {
     pthread_cond_t wakeup;
     bool stopping, applied;
     struct key_prints known; /* as read last */
+    bool has_seen_plain;     /* the thread's: definitions that were not encrypted are encrypted */
 };
 
 /* One walk through all tasks. */
@@ -46,7 +51,7 @@ struct reencryption_walk {
     struct reencryption *x;
     struct key_prints known;
     bool found[KEY_PRINTS_MAX]; /* tasks need this key */
-    int64_t changed, left;
+    int64_t changed, left, definitions;
 };
 
 static struct str reencryption_key(const struct reencryption *x)
@@ -111,7 +116,7 @@ static bool reencryption_seal(struct reencryption_walk *walk, const struct task 
     struct secret_sealer sealer = { &walk->x->server->secrets, t->tenant, task_secrets_row(t) };
     *ret = (struct resealed){ .id = t->id, .was = t->target_config };
     return t->state != TASK_RUNNING &&
-           !secret_headers_move(&sealer, sealer.row, t->target_config, a, &ret->becomes, &why);
+           !secret_headers_move(&sealer, sealer.row, t->target_config, S(""), a, &ret->becomes, &why);
 }
 
 static enum err reencryption_change(struct reencryption_walk *walk, const struct tasks *tasks, struct arena *a,
@@ -190,6 +195,36 @@ static enum err reencryption_walk_entries(struct reencryption_walk *walk, struct
     return reseal_catalog(&setup, clock_wall_ms(a->setup.clock), e);
 }
 
+/* ---- definitions of workflows ---- */
+
+static enum err reencryption_on_definitions(void *context, struct op *op, struct error *e)
+{
+    return reencryption_apply(((struct reencryption_walk *)context)->x, op, e);
+}
+
+static enum err reencryption_on_page(void *context, struct error *e)
+{
+    bool goes_on = reencryption_pause(((struct reencryption_walk *)context)->x, 1);
+    return goes_on ? ERR_OK : error_set(e, ERR_UNAVAILABLE, "the server stops");
+}
+
+static enum err reencryption_walk_definitions(struct reencryption_walk *walk, struct error *e)
+{
+    struct definition_reseal r = { .secrets = &walk->x->server->secrets,
+                                   .reader = walk->x->reader,
+                                   .found = reencryption_on_key,
+                                   .apply = reencryption_on_definitions,
+                                   .pause = reencryption_on_page,
+                                   .context = walk };
+    enum err rc = definition_reseal(&r, e);
+    walk->definitions += r.ret_changed;
+    walk->left += r.ret_left;
+    walk->x->has_seen_plain = walk->x->has_seen_plain || !rc;
+    return rc;
+}
+
+/* ---- keys ---- */
+
 /* Keys that no task needs. A key that another node encrypts with comes back: that node notes it again. */
 static enum err reencryption_drop_keys(struct reencryption_walk *walk, int64_t *ret_dropped, struct error *e)
 {
@@ -227,20 +262,27 @@ static enum err reencryption_read_known(struct reencryption *x, struct key_print
     return ERR_OK;
 }
 
+/* Whether definitions of an earlier version are to be looked at. */
+static bool reencryption_seeks_plain(const struct reencryption *x)
+{
+    return !x->has_seen_plain && !store_is_shared(x->server->store) && server_acts_for_all(x->server);
+}
+
 static enum err reencryption_run(struct reencryption *x, struct error *e)
 {
     struct reencryption_walk walk = { .x = x };
     int64_t dropped = 0;
     if (reencryption_read_known(x, &walk.known, e))
         return e->code;
-    if (!reencryption_is_needed(x, &walk.known))
+    bool needed = reencryption_is_needed(x, &walk.known);
+    if (!needed && !reencryption_seeks_plain(x))
         return ERR_OK;
-    if (reencryption_walk_all(&walk, e) || reencryption_walk_entries(&walk, e) ||
-        reencryption_drop_keys(&walk, &dropped, e))
+    if ((needed && (reencryption_walk_all(&walk, e) || reencryption_walk_entries(&walk, e))) ||
+        reencryption_walk_definitions(&walk, e) || (needed && reencryption_drop_keys(&walk, &dropped, e)))
         return e->code;
-    if (walk.changed || dropped)
+    if (walk.changed || walk.definitions || dropped)
         log_info("secrets_reencrypted", kv_str("key", reencryption_key(x)), kv_i64("tasks", walk.changed),
-                 kv_i64("tasks_left", walk.left), kv_i64("keys_dropped", dropped));
+                 kv_i64("definitions", walk.definitions), kv_i64("left", walk.left), kv_i64("keys_dropped", dropped));
     return dropped ? reencryption_read_known(x, &walk.known, e) : ERR_OK;
 }
 

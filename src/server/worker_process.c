@@ -29,6 +29,7 @@ enum {
     TAKE_LONGEST_US = 5000000, /* longest time from a take request to its answer */
     WATCH_MS = 500,
     REPORT_MS = 5000, /* after the drain deadline, to report the remaining outcomes */
+    IDLE_MS = 1500,   /* how long a worker without tasks waits for the queue when it stops */
 };
 
 /* Copies for the health server's thread. */
@@ -65,6 +66,7 @@ struct worker_process {
     uv_timer_t deadline, again, watch;
     struct fleet_watch fleet_watch;
     bool handles_open, stopping, gave_up, unreported;
+    bool left; /* it ended while requests to the queue or the events were under way */
 
     struct machine machine;
     const char *full;            /* the exhausted resource; NULL: none */
@@ -287,6 +289,19 @@ static void worker_process_on_drain_deadline(uv_timer_t *timer)
     worker_process_give_up(p);
 }
 
+/* The queue or the events do not answer, and it has no task and no outcome: nobody loses anything if it ends. The nodes
+ * find out by its silence. */
+static void worker_process_on_idle_deadline(uv_timer_t *timer)
+{
+    struct worker_process *p = timer->data;
+    const struct worker *w = p->worker;
+    if (w && worker_running(w) + worker_parked(w) + worker_unpublished(w) > 0)
+        return;
+    log_warn("left_without_answer", kv_i64("waited_ms", IDLE_MS));
+    p->left = true;
+    worker_process_end(p);
+}
+
 static void worker_process_on_signal(uv_signal_t *handle, int number)
 {
     struct worker_process *p = handle->data;
@@ -304,6 +319,7 @@ static void worker_process_on_signal(uv_signal_t *handle, int number)
     if (p->worker)
         worker_stop_taking(p->worker);
     uv_timer_start(&p->deadline, worker_process_on_drain_deadline, (uint64_t)p->setup.drain_ms, 0);
+    uv_timer_start(&p->again, worker_process_on_idle_deadline, IDLE_MS, IDLE_MS);
 }
 
 static void worker_process_start_handles(struct worker_process *p)
@@ -490,11 +506,11 @@ bool worker_process_run(struct worker_process *p)
     return !p->unreported;
 }
 
-/* With unreported outcomes, requests and attempts are still under way and cannot be ended: the exit of the process
- * ends them. */
+/* With unreported outcomes, or if it did not wait for an answer, requests and attempts are still under way and cannot
+ * be ended: the exit of the process ends them. */
 void worker_process_free(struct worker_process *p)
 {
-    if (!p || p->unreported)
+    if (!p || p->unreported || p->left)
         return;
     health_server_free(p->health_server);
     async_io_threads_free(p->async_io);

@@ -195,12 +195,14 @@ static enum err definition_check_step(const struct dag_step *s, const struct tas
     struct task_context own = *c;
     cleanup_with(definition_body_release) struct definition_body b;
     definition_write_body(&b, s->text);
+    own.secrets = NULL;                     /* the definition is encrypted as a whole */
     own.only_times = s->await.signal.n > 0; /* it calls nothing */
     if (definition_check_fields(s, e))
         return e->code;
     if (definition_make(&b, &own, a, &t, e))
         return e->code;
-    if (s->has_compensate && definition_check_compensate(s, c, a, e))
+    own.only_times = c->only_times;
+    if (s->has_compensate && definition_check_compensate(s, &own, a, e))
         return error_in(e, "compensate");
     return ERR_OK;
 }
@@ -267,7 +269,13 @@ static enum err definition_make_row(const struct definition_body *b, const struc
 {
     struct error own = { 0 };
     struct task t;
-    struct task_context c = { .tenant = run->tenant, .now_ms = now_ms, .only_times = only_times, .trace = run->trace };
+    struct task_context c = { .tenant = run->tenant,
+                              .now_ms = now_ms,
+                              .id = place_id(run->id, place),
+                              .secrets = run->secrets,
+                              .keeps_sealed = true,
+                              .only_times = only_times,
+                              .trace = run->trace };
     enum err rc = definition_make(b, &c, a, &t, &own);
     if (rc == ERR_OK) {
         definition_finish_row(b, run, place, &t);
@@ -357,6 +365,10 @@ enum err definition_item_task(const struct dag *d, uint32_t step, const struct r
     if (rc)
         return rc;
     definition_set_call(s, &b, &t);
+    if (run->secrets && str_contains_nocase(t.target_config, S("\"" SECRET_PREFIX))) {
+        t.links |= TASK_PLANNED;
+        definition_clear_call(&t);
+    }
     if (!definition_set_map_key(s, run->id, a, &t))
         return error_no_room(e);
     *ret = t;

@@ -25,6 +25,7 @@ struct run_facts {
     struct str queue;
     int priority;
     struct str trace;
+    const struct secrets *secrets; /* that encrypt the secret headers of its rows; NULL: none */
 };
 
 /* The rows of a run: ONE_TIME, SCHEDULED, without edges, with run, place and derived id. due_ms is now_ms plus the
@@ -38,7 +39,8 @@ enum err definition_step_task(const struct dag *d, uint32_t step, const struct r
                               struct arena *a, struct task *ret, struct error *e) must_use;
 
 /* The row of item 0 of a step with `map`, as that of a step without. With map.max_concurrent it has a key that only the
- * items of this step have. */
+ * items of this step have. If it has encrypted secrets, it is TASK_PLANNED and has no target_config: these are bound to
+ * one row. */
 enum err definition_item_task(const struct dag *d, uint32_t step, const struct run_facts *run, int64_t now_ms,
                               struct arena *a, struct task *ret, struct error *e) must_use;
 

@@ -7,8 +7,13 @@
 #include <stdlib.h>
 
 #include "base/map.h"
+#include "workflow/definition_secrets.h"
 
-enum { CACHE_KEY = sizeof(int32_t) + DEFINITION_HASH, ENTRY_BYTES = 512 };
+enum {
+    CACHE_KEY = sizeof(int32_t) + DEFINITION_HASH,
+    ENTRY_BYTES = 512,
+    COMPILE_ARENA = DEFINITION_STORED_MAX + 3 * DAG_TEXT_MAX, /* the stored text, its secrets, the text */
+};
 
 struct cache_entry {
     struct cached_definition base; /* first */
@@ -25,15 +30,17 @@ struct definition_cache {
     struct map entries;
     struct list by_use; /* the one used last is at the end */
     size_t bytes, bytes_max;
+    const struct secrets *secrets; /* NULL: none */
 };
 
-struct definition_cache *definition_cache_new(size_t bytes_max)
+struct definition_cache *definition_cache_new(size_t bytes_max, const struct secrets *secrets)
 {
     struct definition_cache *c = xnew(*c);
     pthread_mutex_init(&c->lock, NULL);
     map_init(&c->entries, HASH_STABLE); /* the keys are hashes already */
     list_init(&c->by_use);
     c->bytes_max = bytes_max;
+    c->secrets = secrets;
     return c;
 }
 
@@ -98,8 +105,10 @@ static enum err cache_compile(struct definition_cache *c, struct reader *r, int3
     struct str text;
     struct dag *d = NULL;
     cleanup_with(arena_release) struct arena a;
-    arena_init(&a, 2 * DAG_TEXT_MAX);
+    arena_init(&a, COMPILE_ARENA);
     enum err rc = reader_definition(r, tenant, hash, &a, &text, e);
+    if (!rc)
+        rc = definition_secrets_open(c->secrets, tenant, text, &a, &text, e);
     if (rc)
         return rc;
     if (dag_read(text, &d, e))

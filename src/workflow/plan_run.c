@@ -179,6 +179,7 @@ static void plan_failed_by_step(struct run_view *v, const struct run_progress *g
                      t ? task_state_name(t->state) : "FAILED", t && t->last_error.n ? ": " : "",
                      STR_ARG(t ? str_utf8_cut(t->last_error, 380) : S("")));
     plan_fail_text(p, FAILURE_INTERNAL, (struct str){ text, min_of((size_t)n, sizeof text - 1) });
+    p->outcome.by_step = true;
 }
 
 static void plan_ended(struct run_view *v, const struct run_progress *g, const struct flow_result *r, struct str result,

@@ -2,6 +2,7 @@
  * await waits for signals; at its deadline a run is stopped. */
 #include <stdio.h>
 
+#include "api/task/secret_headers.h"
 #include "workflow/internal.h"
 
 /* A step with its definition and its data. */
@@ -22,6 +23,18 @@ static enum err step_fails(struct step_view *x, struct error *e)
 
 /* ---- calls ---- */
 
+/* A queue carries the call, and the store may keep it. */
+static enum err plan_seal(struct step_view *x, struct plan *p, struct error *e)
+{
+    const struct task *t = p->task;
+    struct secret_sealer sealer = {
+        .secrets = x->v->c->secrets, .tenant = t->tenant, .row = t->id, .keeps_hidden = true, .keeps_sealed = true
+    };
+    return sealer.secrets
+               ? secret_headers_keep(NULL, t->target, p->target_config, &sealer, &p->arena, &p->target_config, e)
+               : ERR_OK;
+}
+
 static enum err plan_call(struct step_view *x, struct plan *p, struct error *e)
 {
     enum step_part part = place_kind(p->task->place) == PLACE_KIND_UNDO ? STEP_COMPENSATION : STEP_ITSELF;
@@ -34,7 +47,7 @@ static enum err plan_call(struct step_view *x, struct plan *p, struct error *e)
     /* A step that a user starts does not wait for those that it refers to. */
     bool is_early = part == STEP_ITSELF && (x->s->keeps_input || p->task->links & TASK_BY_HAND);
     p->keeps = p->task->target == TARGET_WORKER || is_early;
-    return ERR_OK;
+    return plan_seal(x, p, e) ? step_fails(x, e) : ERR_OK;
 }
 
 /* ---- maps ---- */
@@ -123,6 +136,7 @@ static void plan_map_end(struct step_view *x, const struct map_count *c, struct 
                      c->failed - c->cancelled, c->rows, c->rows == 1 ? "" : "s", c->cancelled,
                      c->cancelled == 1 ? "as" : "ere", (long long)x->s->map.max_failures);
     plan_fail_text(p, FAILURE_INTERNAL, (struct str){ text, (size_t)n });
+    p->outcome.by_step = true;
 }
 
 static enum err plan_map_open(struct step_view *x, const struct map_count *c, struct plan *p, struct error *e)

@@ -9,6 +9,7 @@
 struct planner_context {
     struct reader *reader;
     struct definition_cache *definitions;
+    const struct secrets *secrets; /* that encrypt secret headers of steps; NULL: none */
 };
 
 void workflow_plan(const struct planner_context *c, struct plan *p);

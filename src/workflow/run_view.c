@@ -87,7 +87,8 @@ struct run_facts run_view_facts(const struct run_view *v)
                                .tenant = v->task.tenant,
                                .queue = v->task.queue,
                                .priority = v->task.priority,
-                               .trace = trace_for_steps(&v->task) };
+                               .trace = trace_for_steps(&v->task),
+                               .secrets = v->c->secrets };
 }
 
 /* ---- its config ---- */

@@ -430,7 +430,12 @@ def test_the_command_prints_it(world, belfry):
     assert made in done.lines[1] and "POST /v1/tasks" in done.lines[1] and "DONE" in done.lines[1]
     done = belfry("audit", "--since", "1h", "--action", "POST *", "--json", env=env)
     assert made in [json.loads(line)["object"] for line in done.lines]
-    assert belfry("audit", "--since", "yesterday", env=env).code == 2
+    day_before = at(now_ms() - 86400000)[:10]
+    assert made in belfry("audit", "--since", day_before, env=env).out
+    assert "no rows match" in belfry("audit", "--until", day_before, env=env).err
+    for wrong in ("yesterday", "2026-02-30", "2026-2-3"):
+        refused = belfry("audit", "--since", wrong, env=env)
+        assert refused.code == 2 and "a date, or how long ago, such as 2h" in refused.err, refused
     assert "no rows match" in belfry("audit", "--until", "1h", env=env).err
     named = world.client.post("/v1/tasks", {**FAR, "name": "nightly"}).json["id"]
     done = belfry("audit", "--object", "nightly", env=env)

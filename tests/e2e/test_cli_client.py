@@ -13,6 +13,7 @@ import uuid
 import pytest
 
 from conftest import read_terminal
+from server import now_ms, to_ms
 from stub_server import DROP, Stub, problem
 
 ID = "019c3f2e-7a40-7000-8000-000000000001"
@@ -496,6 +497,10 @@ def test_history_without_a_task_prints_what_ran(ask, stub):
     assert head == ["ENDED", "STATUS", "TASK", "QUEUE", "ATTEMPT", "TOOK", "WORKER", "ERROR"]
     assert first[2:4] == ["report", "mail"] and second[2:4] == [ID, "-"], (first, second)
     assert stub.requests[-1].query == {"status": "FAILED", "queue": "mail", "from": "2026-02-10T08:00:00.000Z", "limit": "20"}
+    ask("history", "--from", "2026-02-10", "--to", "2026-02-11")
+    assert (stub.requests[-1].query["from"], stub.requests[-1].query["to"]) == ("2026-02-10T00:00:00.000Z", "2026-02-11T00:00:00.000Z")
+    ask("history", "--from", "1h")
+    assert 3590000 < now_ms() - to_ms(stub.requests[-1].query["from"]) < 3700000
     wrong = ask("history", "--queue", "mail", ID)
     assert wrong.code == 2 and "leave TASK out" in wrong.err
     assert ask("history", "--occurrences").code == 2

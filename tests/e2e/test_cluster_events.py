@@ -28,6 +28,13 @@ def test_a_reader_sees_all_nodes(cluster):
         until(lambda: events.counts()["created"] == 1003, why=lambda: events.counts())
         job = client.post("/v1/tasks/bulk", {"action": "pause", "filter": {"all": True}}, node=cluster.nodes[2]).json["id"]
         until(lambda: [j for j in events.of("job") if j["id"] == job and j["state"] == "DONE"], why=lambda: events.of("job"))
+        setting = client.post("/v1/notification-settings", {"name": "ops", "on_failure": True, "delivery_type": "PUSH",
+                                                            "delivery_config": {"url": "http://127.0.0.1:1/", "topic": "t"}}, node=cluster.nodes[1]).json
+        client.post("/v1/tasks", {"target_type": "HTTP_CALLBACK", "target_config": {"url": "http://127.0.0.1:1/"}, "retry": {"max_attempts": 1}}, node=cluster.nodes[2])
+        opened = until(lambda: events.of("incident"), why=lambda: events.events)[0]  # whatever node has folded it
+        assert (opened["setting"], opened["change"]) == (setting["id"], "OPENED")
+        client.post(f"/v1/incidents/{opened['id']}/ack", node=cluster.nodes[2])
+        until(lambda: "ACKNOWLEDGED" in [i["change"] for i in events.of("incident")], why=lambda: events.of("incident"))
         key = client.post("/v1/api-keys", {"name": "short", "scopes": ["tasks:read"]}).json
         with Events(cluster, key["key"]) as short:
             assert client.request("DELETE", f"/v1/api-keys/{key['id']}", node=cluster.nodes[1]).status == 204

@@ -1,11 +1,13 @@
 """Who is in a cluster: shares, the leader, who died, who comes again, and clocks that differ."""
 
+import re
 import signal
+import threading
 import time
 
 import pytest
 
-from server import until
+from server import Reply, until
 
 PARTITIONS = 256
 
@@ -80,3 +82,32 @@ def test_a_node_that_was_stopped_for_long_joins_again_under_a_new_id(make_cluste
     until(lambda: are_shared_out(other, 3), why="it did not join again")
     assert len({n["id"] for n in nodes_of(other)} - before) == 1
     assert "found_dead" in stopped.log()
+
+
+def test_while_an_older_node_runs_failures_are_noted_and_told_later(make_cluster, postgres, database, receiver):
+    """A node whose heartbeat does not name notifications: settings are refused, and nothing is folded."""
+    cluster = make_cluster(postgres.url(database), env={"BELFRY_HTTP_ALLOW_LOOPBACK": "true"}).settled()
+    client = cluster.client()
+    setting = {"name": "ops", "on_failure": True, "group_wait": "0s", "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": receiver.url("/told")}}
+    assert client.post("/v1/notification-settings", setting).status == 201
+    postgres.sql("INSERT INTO nodes (id, name, version, beats, joined_ms, dead, doc) "
+                 "SELECT gen_random_uuid(), 'old', '0.1', 1, joined_ms, false, '{}' FROM nodes LIMIT 1", database)
+    over = threading.Event()
+
+    def beat():
+        while not over.wait(0.3):
+            postgres.sql("UPDATE nodes SET beats = beats + 1 WHERE name = 'old'", database)
+    beating = threading.Thread(target=beat)
+    beating.start()
+    try:
+        until(lambda: client.post("/v1/notification-settings", setting).status == 409, why="settings are not refused")
+        receiver.answer("/fail", Reply(400))
+        for _ in range(10):  # some may be in partitions that the older node has
+            client.create(retry={"max_attempts": 1}, delay="0s", **receiver.target("/fail"))
+        waits = re.compile(r"^belfry_notification_oldest_seconds (\S+)$", re.M)
+        until(lambda: all(float(waits.search(client.get("/metrics", node=n).body.decode())[1]) > 1.5 for n in cluster.nodes), why="nothing waits")
+        assert not receiver.to("/told") and not client.get("/v1/incidents").json["incidents"]
+    finally:
+        over.set()
+        beating.join()
+    receiver.wait("/told")

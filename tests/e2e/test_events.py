@@ -12,6 +12,7 @@ import pytest
 from conftest import BUILD
 from events import Events
 from server import at, now_ms, until
+from test_notifications import add, fail, told
 from test_tenants import Tenant
 
 pytestmark = pytest.mark.cluster
@@ -85,6 +86,24 @@ def test_jobs_are_told(server, client):
         until(lambda: [j for j in events.of("job") if j["id"] == job and j["state"] == "DONE"], why=lambda: events.events)
         last = events.of("job")[-1]
         assert (last["kind"], last["action"], last["total"], last["done"], last["failed"]) == ("bulk", "pause", 3, 3, 0)
+
+
+def test_incidents_are_told_to_those_who_may_read_them(server, client, receiver):
+    setting = add(client, receiver)
+    key = client.post("/v1/api-keys", {"name": "tasks", "scopes": ["tasks:read"]}).json["key"]
+    other = Tenant(server, "acme", ["tasks:read", "notifications:read"])
+    with Events(server) as events, Events(server, key) as tasks, Events(server, other.key["key"]) as acme:
+        fail(client, receiver)
+        told(receiver)
+        opened = until(lambda: events.of("incident"), why=lambda: events.events)[0]
+        assert (opened["setting"], opened["kind"], opened["state"], opened["count"]) == (setting["id"], "FAILURE", "OPEN", 1)
+        client.post(f"/v1/incidents/{opened['id']}/mute", {"for": "1h"})
+        client.post(f"/v1/incidents/{opened['id']}/ack")
+        client.request("PATCH", f"/v1/notification-settings/{setting['id']}", {"enabled": False})
+        client.post(f"/v1/incidents/{opened['id']}/mute", {"for": "2h"})  # it is looked at
+        wanted = ["ACKNOWLEDGED", "CLOSED", "MUTED", "MUTED", "OPENED", "TOLD"]  # of several nodes, in any order
+        until(lambda: sorted(i["change"] for i in events.of("incident")) == wanted, why=lambda: events.of("incident"))
+        assert not tasks.of("incident") and not acme.of("incident") and tasks.tasks()
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -212,6 +231,21 @@ def test_a_key_has_ten_streams(server, client):
         assert again.status == 200
 
 
+@pytest.mark.standalone("a node has so many streams, whatever the others have")
+def test_a_tenant_that_fills_a_node_keeps_no_other_from_watching(server, client):
+    acme, zoo = Tenant(server, "acme", ["tasks:read"]), Tenant(server, "zoo", ["tasks:read"])
+    keys = [client.post("/v1/api-keys", {"name": f"k{i}", "scopes": ["tasks:read"], "tenant": "acme"}).json["key"] for i in range(10)]
+    streams = [Events(server, key) for key in keys for _ in range(10)]
+    refused = Events(server, acme.key["key"])
+    assert refused.status == 503 and "100 streams" in refused.problem["detail"]
+    with Events(server, zoo.key["key"]) as theirs, Events(server) as ours:
+        assert theirs.status == ours.status == 200
+        until(lambda: sum(stream.over.is_set() for stream in streams) == 2)
+        assert {stream.of("end")[0]["reason"] for stream in streams if stream.over.is_set()} == {"ROOM"}
+    for stream in streams:
+        stream.close()
+
+
 def test_head_and_accept(client):
     head = client.request("HEAD", "/v1/events")
     assert head.status == 200 and head.headers["content-type"] == "text/event-stream" and not head.body
@@ -248,16 +282,19 @@ class Watch:
         return self.process.returncode, err
 
 
-def test_watch_prints_a_line_for_each_event(server, client):
+def test_watch_prints_a_line_for_each_event(server, client, receiver):
     watch = Watch(server.nodes[0])
     watch.until(r"Z +counts +created 0  started 0  completed 0  failed 0  retried 0  running 0")
     task = client.create(**NOOP)["id"]
     line = watch.until(rf"Z +task +COMPLETED +{task}  default  attempt 1$")
     assert "\033" not in line
     watch.until(r"counts .*completed 1")
+    add(client, receiver)
+    fail(client, receiver)
+    watch.until(r"Z +incident +OPENED +[0-9a-f-]{36}  FAILURE  \w+  1 times$")
     assert watch.stop() == (0, "")
     starts = {line.index(line.split()[2]) for line in watch.lines}
-    assert len(starts) == 1 and sum(" counts " in line for line in watch.lines) <= 5, watch.lines
+    assert len(starts) == 1 and sum(" counts " in line for line in watch.lines) <= 8, watch.lines
 
 
 def test_watch_prints_json_and_filters(server, client):

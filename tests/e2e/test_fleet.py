@@ -192,6 +192,16 @@ def test_while_the_queue_is_away_the_nodes_run_what_is_due_or_wait(make_fleet, r
     assert len(receiver.to("/away")) == 1
 
 
+@pytest.mark.parametrize("how", ["refuse", "drop"])
+def test_an_idle_worker_stops_although_its_queue_is_gone(make_fleet, wires, how):
+    fleet = make_fleet(workers=1, wires=wires)
+    getattr(fleet.wire, how)()
+    begun = time.monotonic()
+    fleet.workers[0].stop()
+    assert time.monotonic() - begun < 3, fleet.workers[0].log()  # 1.5 s, and what a busy machine adds
+    fleet.wire.heal()
+
+
 def test_workers_and_nodes_wait_for_a_queue_that_is_not_there_yet(make_fleet, receiver, wires):
     fleet = make_fleet(start=False, workers=1, wires=wires)
     fleet.wire.refuse()

@@ -68,6 +68,17 @@ def test_ends_are_counted_by_outcome_fault_route_and_tenant(client, receiver):
 
 
 @pytest.mark.standalone("each node counts for itself")
+def test_a_run_that_fails_by_its_step_is_not_belfrys_fault(client, receiver):
+    receiver.answer("/gone", Reply(410), Reply(410))
+    step = {"name": "a", **receiver.target("/gone")}
+    for definition in ({"steps": [step]}, {"steps": [{**step, "map": {"over": [1]}}]}):
+        run = client.post("/v1/workflows", {"definition": definition}).json["id"]
+        client.wait_for(run, "FAILED")
+    now = figures(client)
+    assert now['belfry_task_failures_total{fault="belfry"}'] == 0 and now['belfry_task_failures_total{fault="request"}'] == 2
+
+
+@pytest.mark.standalone("each node counts for itself")
 def test_tenants_beyond_the_limit_are_summed_up(make_server, receiver):
     """metrics.tenants is 1: the first tenant with something to count has series of its own."""
     server = make_server(env={"BELFRY_METRICS_TENANTS": "1"})

@@ -103,6 +103,8 @@ CASES = {  # alert → (what is just not enough, …), what makes it fire
     "BelfryRecoveries": ([stands("belfry_tasks_recovered_total", 0)], counter(1, "belfry_tasks_recovered_total")),
     "BelfryClockSkew": ([level(-0.54, "belfry_clock_offset_seconds") | level(0.05, "belfry_clock_error_seconds")],
                         level(-0.56, "belfry_clock_offset_seconds") | level(0.05, "belfry_clock_error_seconds")),
+    "BelfryNotificationsStuck": ([level(300, "belfry_notification_oldest_seconds")],
+                                 level(2, "belfry_notification_oldest_seconds") | level(301, "belfry_notification_oldest_seconds", "b")),
     "BelfryStoreSlow": ([histogram("belfry_store_wait_seconds", "1", "2.5", 0.991)], histogram("belfry_store_wait_seconds", "1", "2.5", 0.989)),
     "BelfryClaimsFailing": ([stands("belfry_claim_failures_total", 0)], counter(1, "belfry_claim_failures_total")),
     **{f"Belfry{kind}Budget{speed}": ([objective(kind, 0.95 * bad)], objective(kind, 1.05 * bad))

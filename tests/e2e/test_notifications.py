@@ -8,12 +8,14 @@ import hashlib
 import hmac
 import json
 import socket
+import sqlite3
 import threading
 
 import pytest
 
-from server import Reply, at, now_ms, until
+from server import Client, Reply, at, now_ms, until
 from test_api import assert_problem
+from test_tenants import Tenant
 
 ONCE = {"retry": {"max_attempts": 1}, "delay": "0s"}
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
@@ -86,6 +88,56 @@ def test_failures_of_one_cause_are_one_message_and_of_two_causes_two(client, rec
     assert len({m["data"]["incident"] for m in told(receiver, 2)}) == 2
 
 
+def test_with_every_all_failures_are_counted_in_a_message(client, receiver):
+    add(client, receiver, mode="EVERY", group_window="1s")
+    for _ in range(4):
+        fail(client, receiver, 2)
+    until(lambda: sum(m["data"]["count"] for m in last_of_each(told(receiver))) == 8, why=lambda: told(receiver))
+    until(lambda: all(i["state"] == "CLOSED" for i in incidents(client)), why=lambda: incidents(client))
+    assert sum(i["count"] for i in incidents(client)) == 8
+
+
+def last_of_each(messages):
+    return {m["data"]["incident"]: m for m in messages}.values()
+
+
+def test_a_setting_that_is_unmuted_or_waits_less_tells_what_is_open(client, receiver):
+    muted = add(client, receiver, path="/muted", muted_until=at(now_ms() + 3_600_000))
+    waits = add(client, receiver, path="/waits", group_wait="1h")
+    fail(client, receiver)
+    until(lambda: len(incidents(client, state="OPEN")) == 2)
+    assert client.request("PATCH", f"/v1/notification-settings/{muted['id']}", {"muted_until": None}).status == 200
+    assert client.request("PATCH", f"/v1/notification-settings/{waits['id']}", {"group_wait": "0s"}).status == 200
+    for path in ("/muted", "/waits"):
+        assert [m["type"] for m in told(receiver, path=path)] == ["incident.opened"]
+
+
+class OfTenant(Client):
+    def __init__(self, server, name):
+        super().__init__(server)
+        self.header = {"Authorization": f"Bearer {Tenant(server, name).key['key']}"}
+
+    def request(self, method, path, body=None, **more):
+        return super().request(method, path, body, headers={**self.header, **more.pop("headers", {})}, **more)
+
+
+def test_receivers_of_one_tenant_that_hang_hold_up_no_other(server, receiver):
+    acme, zoo = OfTenant(server, "acme"), OfTenant(server, "zoo")
+    others = [socket.create_server(("127.0.0.1", 0)) for _ in range(20)]  # each a host of its own, which accepts and says nothing
+    for other in others:
+        for _ in range(3):
+            add(acme, receiver, delivery_config={"url": f"http://127.0.0.1:{other.getsockname()[1]}/"})
+    add(zoo, receiver, path="/zoo")
+    fail(acme, receiver, path="/acme")
+    until(lambda: sum(n["state"] == "SENDING" for n in acme.all("/v1/notifications", "notifications")) >= 8, why="nothing is sent")
+    began = now_ms()
+    fail(zoo, receiver, path="/fails")
+    assert told(receiver, path="/zoo")[0]["data"]["tenant"] == "zoo"
+    assert now_ms() - began < 8000  # a receiver that hangs has 10 s
+    for other in others:
+        other.close()
+
+
 def test_only_what_a_setting_wants_is_told(client, receiver):
     add(client, receiver, path="/a", on_failure=False, on_success=True, filter={"queue": "mail*"})
     add(client, receiver, path="/b", filter={"name": "wanted"})
@@ -123,7 +175,38 @@ def test_a_recurring_task_that_recovers_is_told_so_once(client, receiver):
     closed = told(receiver, 2)[1]
     assert closed["type"] == "incident.closed" and closed["data"]["incident"] == opened["data"]["incident"]
     until(lambda: not incidents(client, state="OPEN"), why=lambda: incidents(client))
-    assert incidents(client)[0]["recovered"] is True
+    assert incidents(client)[0]["recovered"] is True and closed["data"]["recovered"] is True
+
+
+def test_a_task_that_is_cancelled_has_not_recovered_and_a_pause_ends_nothing(client, receiver):
+    add(client, receiver, on_recovered=True)
+    receiver.answer("/job", Reply(400))
+    task = client.create(interval_seconds=1, retry={"max_attempts": 1}, **receiver.target("/job"))["id"]
+    opened, = told(receiver)
+    client.act(task, "pause")
+    client.act(task, "cancel")
+    closed = told(receiver, 2)[1]
+    assert (closed["type"], closed["data"]["recovered"]) == ("incident.closed", False)
+    assert closed["data"]["incident"] == opened["data"]["incident"] and closed["data"]["closed_at"]
+
+
+@pytest.mark.standalone("it reads the database")
+def test_an_incident_that_waits_for_recovery_is_not_written(make_server, receiver):
+    server = make_server()
+    client = server.client()
+    add(client, receiver)
+    receiver.answer("/job", Reply(400))
+    task = client.create(interval_seconds=3600, retry={"max_attempts": 1}, **receiver.target("/job"))["id"]
+    client.act(task, "run-now")
+    told(receiver)
+    until(lambda: [n["state"] for n in notifications(client)] == ["SENT"], why=lambda: notifications(client))
+
+    def row():
+        with contextlib.closing(sqlite3.connect(server.data_dir / "belfry.db")) as database:
+            return database.execute("SELECT version, next_ms FROM incident_records WHERE kind = 0").fetchone()
+    version, next_ms = row()
+    until(lambda: now_ms() > next_ms + 1500, why="time stands still")  # it was looked at
+    assert row() == (version, next_ms)
 
 
 def test_with_after_only_a_series_of_failures_is_told(client, receiver):

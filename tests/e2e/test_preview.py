@@ -80,14 +80,24 @@ def test_the_forecast_counts_fires_by_the_minute(client):
     assert answer["complete"] is True
 
 
+def test_the_forecast_counts_fires_by_the_hour_for_a_month(client):
+    client.create(cron_expression="15 8 * * *", target_type="NOOP")
+    client.create(interval_seconds=2, start_time="2030-06-01T12:00:01Z", end_date="2030-06-01T14:00:00Z", target_type="NOOP")
+    answer = client.get("/v1/upcoming?from=2030-06-01T07:30:00Z&to=2030-06-30T07:30:00Z&group_by=hour").json
+    hours = {h["at"]: h["fires"] for h in answer["hours"]}
+    assert answer["complete"] is True and "minutes" not in answer
+    assert hours.pop("2030-06-01T11:30:00.000Z") == 900 and hours.pop("2030-06-01T12:30:00.000Z") == 1800 and hours.pop("2030-06-01T13:30:00.000Z") == 900
+    assert len(hours) == 29 and set(hours.values()) == {1} and "2030-06-29T07:30:00.000Z" in hours
+
+
 @pytest.mark.parametrize("query", ["from=2030-01-02T00:00:00Z&to=2030-01-01T00:00:00Z", "to=2999-01-01T00:00:00Z", "limit=0",
-                                   "group_by=hour", "from=2030-01-01T00:00:00Z&to=2030-01-05T00:00:00Z&group_by=minute"])
+                                   "group_by=day", "from=2030-01-01T00:00:00Z&to=2030-01-05T00:00:00Z&group_by=minute"])
 def test_an_impossible_span_is_refused(client, query):
     assert client.get(f"/v1/upcoming?{query}").status == 400
 
 
 def test_a_forecast_of_many_frequent_tasks_is_bounded(client):
-    bodies = [{"interval_seconds": 1, "target_type": "NOOP", "start_time": "2031-01-01T00:00:00Z"} for _ in range(20)]
+    bodies = [{"interval_seconds": 1, "target_type": "NOOP", "start_time": "2031-01-01T00:00:00Z", "max_runs": 1000000} for _ in range(20)]
     assert client.post("/v1/tasks/batch", bodies).json["created"] == 20
     answer = client.get("/v1/upcoming?from=2031-01-01T00:00:00Z&to=2031-01-02T12:00:00Z&group_by=minute").json
     assert answer["complete"] is False

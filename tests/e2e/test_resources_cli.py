@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from server import Reply
 
 
 @pytest.fixture
@@ -151,19 +152,25 @@ def test_a_queue_with_only_tasks_for_workers_is_listed(ask, client):
 # ---- notify ----
 
 
-def test_a_setting_is_added_tested_and_removed(ask, receiver):
+def test_a_setting_is_added_tested_and_removed(ask, receiver, client):
     added = done(ask("notify", "add", "ops", "--webhook", receiver.url("/told"), "--on", "failure,dead_letter", "--queue", "mail*", "--after", "2", "--wait", "0s"))
     setting = added.out.strip()
     shown = json.loads(done(ask("notify", "list", "--json")).out)
     assert shown["id"] == setting and shown["on_dead_letter"] is True and shown["on_success"] is False
     assert (shown["filter"], shown["after"], shown["group_wait"]) == ({"queue": "mail*"}, 2, "0s")
-    done(ask("notify", "list"), setting, "failure,dead_letter", "HTTP_WEBHOOK", "enabled")
+    done(ask("notify", "list"), setting, "failure,dead_letter", "HTTP_WEBHOOK", receiver.url("/told"), "enabled")
+    assert client.request("PATCH", f"/v1/notification-settings/{setting}", {"muted_until": "2099-01-01T00:00:00Z"}).status == 200
+    done(ask("notify", "list"), "muted until 2099-01-01")
+    assert client.request("PATCH", f"/v1/notification-settings/{setting}", {"muted_until": None}).status == 200
     done(ask("notify", "test", "ops"), "SENT")
     assert len(receiver.wait("/told")) == 1
     message = json.loads(done(ask("notify", "sent", "--json")).out)
     done(ask("notify", "sent"), message["id"], "test")
     done(ask("notify", "resend", message["id"]))
     assert len(receiver.wait("/told", 2)) == 2
+    receiver.answer("/told", Reply(400))
+    failed = ask("notify", "test", "ops")
+    assert failed.code == 1 and "FAILED" in failed.out
     done(ask("notify", "remove", "ops"))
     assert done(ask("notify", "list", "--json")).out == ""
     refused(ask("notify", "remove", "ops"), 1, "ops")
@@ -191,7 +198,9 @@ def test_incidents_are_acknowledged_and_muted(ask, client, receiver):
     incident = json.loads(done(ask("notify", "incidents", "--json")).out)
     done(ask("notify", "incidents"), incident["id"], "FAILURE", "nightly")
     done(ask("notify", "ack", incident["id"]))
-    done(ask("notify", "mute", incident["id"], "--for", "2h"))
+    done(ask("notify", "incidents"), "acknowledged")
+    done(ask("notify", "mute", incident["id"], "--for", "2h"), f"{incident['id']} muted until 20")
+    done(ask("notify", "incidents"), "muted until 20")
     now = json.loads(done(ask("notify", "incidents", "--all", "--json")).out)
     assert now["acknowledged_at"] and now["muted_until"]
     refused(ask("notify", "ack", "01920000-0000-7000-8000-000000000001"), 1, "no such incident")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +10,7 @@ import pytest
 
 from fleet import Fleet
 from redis import Redis, program
-from server import Server, at, now_ms, until
+from server import Reply, Server, at, now_ms, until
 
 CANARY = "canary-7d1f0b9a-in-a-header"
 
@@ -228,6 +229,191 @@ def test_a_definition_shows_no_secret_and_keeps_it(client, receiver):
     assert headers_of(receiver.wait("/step")[0])["authorization"] == f"Bearer {CANARY}"
 
 
+def secret_workflow(receiver):
+    """A definition with the canary at every place where a definition can have a secret header."""
+    token = {"Authorization": f"Bearer {CANARY}"}
+    joined = {"X-Api-Key": {"$join": [f"{CANARY}-", {"$ref": "/input/id", "default": f"{CANARY}-none"}]}}
+    return json.loads(json.dumps({"steps": [
+        {"name": "plain", **receiver.target("/plain", headers=token), "compensate": receiver.target("/undo-plain", headers=token)},
+        {"name": "joined", **receiver.target("/joined", headers=joined), "compensate": receiver.target("/undo-joined", headers=joined)},
+        {"name": "if", "when": {"ref": "/input/id", "op": "eq", "value": 7}, **receiver.target("/if", headers=token)},
+        {"name": "late", "delay": "50ms", "depends_on": ["plain"], **receiver.target("/late", headers=token)},
+        {"name": "each", "map": {"over": {"$ref": "/input/items"}}, **receiver.target("/each", headers=token),
+         "compensate": receiver.target("/undo-each", headers=token)},
+        {"name": "last", "depends_on": ["*"], "retry": {"max_attempts": 1}, **receiver.target("/last", headers={"Cookie": CANARY})},
+    ]}))
+
+
+RUN_INPUT = {"id": 7, "items": ["a", "b"]}
+
+
+def assert_workflow_calls(receiver, undone):
+    calls = {"/plain": 1, "/joined": 1, "/if": 1, "/late": 1, "/each": 2, "/last": 1}
+    for path, count in {**calls, **({"/undo-plain": 1, "/undo-joined": 1, "/undo-each": 2} if undone else {})}.items():
+        for call in receiver.wait(path, count):
+            headers = headers_of(call)
+            wanted = ("x-api-key", f"{CANARY}-7") if "joined" in path else ("cookie", CANARY) if path == "/last" else ("authorization", f"Bearer {CANARY}")
+            assert headers.get(wanted[0]) == wanted[1], (path, headers)
+
+
+@pytest.mark.standalone("it looks into the embedded store's files")
+def test_a_canary_in_a_definition_is_at_the_targets_and_nowhere_else(server, client, receiver, belfry, tmp_path):
+    receiver.answer("/last", Reply(status=400))
+    path, body = "/v1/workflow-definitions/canary", secret_workflow(receiver)
+    answers = [client.request("PUT", path, body), client.request("PUT", path, body), client.get(path)]
+    assert [a.status for a in answers] == [201, 200, 200] and answers[1].json["changed"] is False
+    named = client.post("/v1/workflows", {"workflow": "canary", "input": RUN_INPUT}, key="named")
+    run = named.json["id"]
+    until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "FAILED", why=server.log)
+    assert_workflow_calls(receiver, undone=True)
+    inline = client.post("/v1/workflows", {"definition": body, "input": RUN_INPUT})
+    outer = client.post("/v1/workflows", {"definition": {"steps": [
+        {"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "canary", "input": RUN_INPUT}}]}})
+    rerun = client.post(f"/v1/workflows/{run}/rerun", {"from": "last"})
+    for made in (inline, outer, rerun):
+        assert made.status == 201, made
+        until(lambda: client.get(f"/v1/workflows/{made.json['id']}").json["status"] == "FAILED", why=server.log)
+    assert_workflow_calls(receiver, undone=True)
+    answers += [named, inline, outer, rerun, client.get("/v1/workflows"), client.get(f"/v1/workflows/{run}"), client.get("/v1/audit")]
+    for step in client.get(f"/v1/workflows/{run}/steps").json["steps"]:
+        answers += [client.get(f"/v1/tasks/{step['id']}"), client.get(f"/v1/tasks/{step['id']}/explain"), client.get(f"/v1/tasks/{step['id']}/executions")]
+    for answer in answers:
+        assert answer.status < 300 and CANARY.encode() not in answer.body, answer
+    data = ("--data-dir", str(server.data_dir))
+    assert belfry("backup", str(tmp_path / "copy"), *data).code == 0
+    assert not files_with_canary(server.data_dir) and not files_with_canary(tmp_path)
+    done = belfry("restore", str(tmp_path / "copy"), "--data-dir", str(tmp_path / "restored"))
+    assert done.code == 0 and "secrets.key" in done.err, done
+    server.stop()
+    assert not files_with_canary(server.data_dir) and CANARY not in server.log()
+
+
+@pytest.mark.standalone("the key file of one node")
+def test_definitions_are_encrypted_again_and_need_their_key(server, client, receiver, belfry):
+    path, body = "/v1/workflow-definitions/again", secret_workflow(receiver)
+    first = client.request("PUT", path, body).json
+    server.stop()
+    key_file = server.data_dir / "secrets.key"
+    right = key_file.read_bytes()
+    key_file.unlink()
+    assert belfry("secrets", "init", "--data-dir", str(server.data_dir)).code == 0
+    refused(belfry, server.data_dir, "has other keys than the store")
+    key_file.write_bytes(right)
+    assert belfry("secrets", "rotate", "--data-dir", str(server.data_dir)).code == 0
+    new = keys_of(key_file)[0]
+    server.start()
+    until(lambda: not client.get("/v1/scheduler/status").json["secrets"]["older_keys"], timeout_s=40, why=server.log)
+    server.stop()
+    key_file.write_text(new + "\n")
+    server.start()
+    same = client.request("PUT", path, body).json
+    assert (same["version"], same["hash"], same["changed"]) == (first["version"], first["hash"], False)
+    shown = client.get(path).json["definition"]
+    assert client.request("PUT", path, shown).json["version"] == 1 and client.request("PUT", path, raw=json.dumps(body, indent=1).encode()).json["version"] == 2
+    run = client.post("/v1/workflows", {"workflow": "again", "input": RUN_INPUT}).json["id"]
+    until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "COMPLETED", why=server.log)
+    assert_workflow_calls(receiver, undone=False)
+    assert not files_with_canary(server.data_dir)
+
+
+@pytest.mark.standalone("it changes the embedded store's file")
+def test_definitions_of_an_earlier_version_are_encrypted(server, client, receiver):
+    path, body = "/v1/workflow-definitions/old", secret_workflow(receiver)
+    made = client.request("PUT", path, body).json
+    server.stop()
+    store = sqlite3.connect(server.data_dir / "belfry.db")
+    text = json.dumps(body)
+    with store:
+        assert store.execute("UPDATE definitions SET text = ?", (text,)).rowcount == 1
+    server.start()
+
+    def stored():
+        with sqlite3.connect(f"file:{server.data_dir}/belfry.db?mode=ro", uri=True) as db:
+            return db.execute("SELECT text FROM definitions").fetchone()[0]
+
+    until(lambda: CANARY not in stored(), why=server.log)
+    assert stored().count("enc:1:") == text.count(CANARY)
+    assert client.get(path).json["hash"] == made["hash"]
+    run = client.post("/v1/workflows", {"workflow": "old", "input": RUN_INPUT}).json["id"]
+    until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "COMPLETED", why=server.log)
+    assert_workflow_calls(receiver, undone=False)
+
+
+@pytest.mark.standalone("the key file of one node")
+def test_a_step_whose_key_is_lost_says_so(server, client, receiver, belfry):
+    path, body = "/v1/workflow-definitions/lost", {"steps": [{"name": "a", **receiver.target("/lost", headers={"Cookie": CANARY})}]}
+    assert client.request("PUT", path, body).status == 201
+    server.stop()
+    key_file = server.data_dir / "secrets.key"
+    old = keys_of(key_file)[0].split()[0]
+    key_file.unlink()
+    for verb in (("init",), ("forget", old)):
+        assert belfry("secrets", *verb, "--data-dir", str(server.data_dir)).code == 0
+    server.start()
+    shown = client.get(path)
+    assert shown.status == 200 and shown.json["definition"]["steps"][0]["target_config"]["headers"] == {"Cookie": "***"}
+    kept = client.request("PUT", path, {**shown.json["definition"], "description": "x"})
+    assert kept.status == 400 and "cannot be decrypted any more" in str(kept.json), kept
+    run = client.post("/v1/workflows", {"workflow": "lost"}).json["id"]
+    until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "FAILED", why=server.log)
+    assert "which is lost: give the value again" in client.get(f"/v1/workflows/{run}/steps/a").json["last_error"]
+    assert client.request("PUT", path, body).json["version"] == 2
+    again = client.post("/v1/workflows", {"workflow": "lost"}).json["id"]
+    until(lambda: client.get(f"/v1/workflows/{again}").json["status"] == "COMPLETED", why=server.log)
+    assert headers_of(receiver.wait("/lost")[0])["cookie"] == CANARY
+
+
+def test_a_definition_that_drops_a_secret_header_is_told_so(client, receiver):
+    path, body = "/v1/workflow-definitions/drops", secret_workflow(receiver)
+    assert client.request("PUT", path, body).json["warnings"] == []
+    del body["steps"][0]["target_config"]["headers"]
+    del body["steps"][1]["compensate"]["target_config"]["headers"]["X-Api-Key"]
+    del body["steps"][2]
+    told = client.request("PUT", path, body).json["warnings"]
+    assert [w["field"] for w in told] == ["steps[0].target_config.headers.Authorization", "steps[1].compensate.target_config.headers.X-Api-Key"]
+    assert all("to keep its value, send it as ***" in w["message"] for w in told)
+    assert client.request("PUT", path, body).json["warnings"] == []
+    run = client.post("/v1/workflows", {"workflow": "drops", "input": RUN_INPUT}).json["id"]
+    until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "COMPLETED")
+    assert "authorization" not in headers_of(receiver.wait("/plain")[0])
+
+
+def test_the_same_value_given_again_is_no_change(client, receiver):
+    body = {"dedupe_key": "same", "dedupe_window_seconds": 3600, "dedupe_action": "REPLACE", "run_at": at(now_ms() + 86400000)}
+    target = receiver.target("/same", headers={"Cookie": CANARY, "X-Api-Key": "k"})
+    task = client.create(**body, **target)
+    for edit in (target, {"target_config": {"headers": {"Cookie": CANARY}}}, {"target_config": {"headers": {"Cookie": "***"}}}):
+        answer = client.request("PATCH", f"/v1/tasks/{task['id']}", edit)
+        assert answer.status == 200 and answer.json["version"] == task["version"], answer
+    assert client.post("/v1/tasks", {**body, **target}).json["id"] == task["id"]
+    version = client.task(task["id"])["version"]
+    assert client.post("/v1/tasks", {**body, **target}).json["id"] == task["id"] and client.task(task["id"])["version"] == version
+    changed = client.request("PATCH", f"/v1/tasks/{task['id']}", {"target_config": {"headers": {"Cookie": "other"}}})
+    assert changed.json["version"] == version + 1
+
+
+def test_a_cluster_goes_back_to_an_older_key(postgres_server, receiver, belfry, tmp_path):
+    database = postgres_server.new_database()
+    keys = tmp_path / "secrets.key"
+    known = "SELECT name FROM cluster WHERE name LIKE 'key:%'"
+    assert belfry("secrets", "init", "--key-file", str(keys)).code == 0
+    first = keys_of(keys)[0].split()[0]
+    node = Server(tmp_path / "node", "--store", postgres_server.url(database), env={"BELFRY_SECRETS_KEY_FILE": str(keys)})
+    try:
+        node.start().stop()
+        assert belfry("secrets", "rotate", "--key-file", str(keys)).code == 0
+        client = node.start().client()
+        task = client.create(delay="1d", **receiver.target("/back", headers={"Cookie": CANARY}))["id"]
+        node.stop()
+        assert belfry("secrets", "use", first, "--key-file", str(keys)).code == 0
+        client = node.start().client()
+        until(lambda: postgres_server.sql(known, database) == [f"key:{first}"], timeout_s=40, why=node.log)
+        client.act(task, "run-now")
+        assert headers_of(receiver.wait("/back")[0])["cookie"] == CANARY
+    finally:
+        node.close()
+
+
 @pytest.mark.standalone("of one node")
 def test_a_dedupe_key_that_replaces_a_task_takes_its_secrets_along(client, receiver):
     body = {"dedupe_key": "one", "dedupe_window_seconds": 3600, "dedupe_action": "REPLACE", "delay": "1d"}
@@ -329,6 +515,12 @@ def test_workers_of_a_fleet_decrypt_what_the_queue_carries(postgres, build, rece
             made = client.create(run_at=at(now_ms() + 200), **receiver.target("/fleet", headers={"Authorization": f"Bearer {CANARY}"}))["id"]
             assert headers_of(receiver.wait("/fleet")[0])["authorization"] == f"Bearer {CANARY}"
             client.wait_for(made, "COMPLETED")
+            run = client.post("/v1/workflows", {"definition": secret_workflow(receiver), "input": RUN_INPUT}).json["id"]
+            until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "COMPLETED", why=fleet.log)
+            assert_workflow_calls(receiver, undone=False)
+            columns = "SELECT count(*) FROM {0} AS x WHERE strpos(x::text, '%s') > 0" % CANARY
+            for table in ("tasks", "definitions", "executions"):
+                assert postgres.sql(columns.format(table), database) == ["0"]
             assert not files_with_canary(tmp_path) and CANARY not in fleet.log()
         finally:
             fleet.close()

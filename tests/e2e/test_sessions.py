@@ -9,7 +9,7 @@ import time
 import pytest
 
 from server import until
-from test_front_door import made_up_key
+from test_front_door import checked, made_up_key
 
 FAR = {"target_type": "NOOP", "delay": "300d"}
 
@@ -88,6 +88,23 @@ def test_a_session_acts_for_its_key_until_the_logout(server, browser):
     for action in ("POST /v1/session", "DELETE /v1/session"):
         assert (action, "admin00001", session_id) in rows, rows
     assert ("POST /v1/tasks", "admin00001") in [row[:2] for row in rows]
+
+
+@pytest.mark.parametrize("by", ["key", "code"])
+def test_a_login_replaces_the_session_that_the_browser_had(server, browser, by):
+    old, other = browser.cookie, Browser(server, browser.node)
+    other.login(key=server.key)
+    browser.login(**{by: server.key if by == "key" else code_of(server)["code"]})
+    assert browser.cookie != old and browser.create()[0] == 201
+    stale = Browser(server, browser.node)
+    stale.cookie = old
+    assert stale.ask("GET", "/v1/tasks")[0] == 401
+    assert other.ask("GET", "/v1/tasks")[0] == 200  # another browser's
+    stale.cookie = other.cookie.partition("=")[0] + "=" + checked("bf_" + other.cookie.partition("=bf_")[2][:10] + "x" * 30)
+    stale.login(key=server.key)  # who knows an id only ends nobody's session
+    assert other.ask("GET", "/v1/tasks")[0] == 200
+    stale.login(401, key=made_up_key())
+    assert stale.ask("GET", "/v1/tasks")[0] == 200  # a login that fails ends nothing
 
 
 def test_a_session_is_in_no_list_of_keys_and_no_key(server, browser):

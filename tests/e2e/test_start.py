@@ -213,7 +213,7 @@ def checkout(build, tmp_path):
     """A tree with ./run in it, whose build is the one that is tested: meson and ninja have nothing to do."""
     tree = tmp_path / "tree"
     (tree / "scripts").mkdir(parents=True)
-    for name in ("run", "scripts/demo.sh"):
+    for name in ("run", "scripts/demo.sh", "scripts/demo-system.sh"):
         (tree / name).write_bytes((ROOT / name).read_bytes())
         (tree / name).chmod(0o755)
     for name, text in {"scripts/install-deps": "exit 0", "ninja": "exit 0"}.items():

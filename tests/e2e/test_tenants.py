@@ -46,6 +46,7 @@ def test_tenants_are_made_listed_and_limited(client):
     assert made.json["number"] == 2 and made.json["max_pending"] == 5 and made.json["max_running"] is None
     assert_problem(client.post("/v1/tenants", {"name": "acme"}), 409)
     assert_problem(client.post("/v1/tenants", {"name": "default"}), 409)
+    assert "metrics use that name" in client.post("/v1/tenants", {"name": "_other"}).json["detail"]
     assert client.post("/v1/tenants", {"name": "zoo"}).json["number"] == 3
     assert [t["name"] for t in client.all("/v1/tenants", "tenants")] == ["acme", "default", "zoo"]
     first = client.get("/v1/tenants?limit=1").json

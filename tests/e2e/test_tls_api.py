@@ -318,6 +318,15 @@ def test_what_tls_init_prints_works(belfry, make_server, tmp_path):
         assert (folder / name).stat().st_mode & 0o777 == mode
 
 
+def test_a_renewed_certificate_keeps_its_names(belfry, tmp_path):
+    first = belfry("tls", "init", tmp_path / "made", "--host", "a.example", "--host", "192.0.2.7", "--host", "2001:db8::7", "--json").out
+    again = belfry("tls", "init", tmp_path / "made", "--force", "--host", "b.example", "--host", "A.example", "--json").out
+    assert sorted(h.lower() for h in json.loads(again)["hosts"]) == sorted([*json.loads(first)["hosts"], "b.example"])
+    (tmp_path / "made" / "server.crt").unlink()
+    anew = belfry("tls", "init", tmp_path / "made", "--force", "--json").out
+    assert "a.example" not in json.loads(anew)["hosts"] and "localhost" in json.loads(anew)["hosts"]
+
+
 def test_the_command_line_says_what_to_do(belfry, serve, make_server, files):
     server = serve(files)
     url = f"https://localhost:{server.port}"

@@ -360,6 +360,7 @@ void memory_definition_put(struct store_memory *s, const struct definition *d, i
 void memory_output_keep(struct store_memory *s, const struct task *t, struct str output);
 void memory_output_drop(struct store_memory *s, const struct task *t); /* of a step, and what it has as a run */
 void memory_run_drop(struct store_memory *s, struct uuid run);         /* all that is known of it beside tasks */
+bool memory_definition_reseal(struct store_memory *s, const struct resealed_definition *r);
 size_t memory_purge_definitions(struct store_memory *s, int64_t before_ms, size_t max);
 void memory_runs_release(struct store_memory *s);
 /* The tasks of a run, by place. */
@@ -371,6 +372,8 @@ enum err memory_signal(struct store_memory *s, struct op *base);
 enum err memory_stop(struct store_memory *s, struct op *base);
 enum err memory_define(struct store_memory *s, struct op *base);
 
+enum err memory_definitions(struct reader *r, const struct definition *after, size_t max, struct arena *a,
+                            struct definition_page *ret, struct error *e);
 enum err memory_definition(struct reader *r, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *a,
                            struct str *ret, struct error *e);
 enum err memory_workflow(struct reader *r, int32_t tenant, struct str name, int64_t version, struct arena *a,

@@ -311,6 +311,7 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .backlog = memory_backlog,
                                            .usage = memory_usage,
                                            .lease = memory_reader_lease,
+                                           .definitions = memory_definitions,
                                            .definition = memory_definition,
                                            .workflow = memory_workflow,
                                            .workflows = memory_workflows,

@@ -170,6 +170,14 @@ enum err memory_sealed(struct reader *r, struct str key_id, bool *ret, struct er
         struct str config = task_at(&s->table.by_id, i)->target_config;
         *ret = config.n && memmem(config.p, config.n, wanted, n);
     }
+    for (size_t i = 0; i < s->runs.definition_count && !*ret; i++) {
+        struct str text = s->runs.definitions[i].definition.text;
+        *ret = text.n && memmem(text.p, text.n, wanted, n);
+    }
+    map_each (&s->catalog, slot) {
+        struct str doc = ((const struct catalog_row *)slot->value)->entry.doc;
+        *ret = *ret || (doc.n && memmem(doc.p, doc.n, wanted, n));
+    }
     return ERR_OK;
 }
 

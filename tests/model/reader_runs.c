@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "model/internal.h"
+#include "store/common/reading.h"
 
 enum err memory_definition(struct reader *r, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *a,
                            struct str *ret, struct error *e)
@@ -13,6 +14,32 @@ enum err memory_definition(struct reader *r, int32_t tenant, const uint8_t hash[
             return arena_str(a, d->text, ret) ? ERR_OK : memory_no_room(e);
     }
     return memory_not_found("definition", e);
+}
+
+static const struct definition *memory_definition_next(const struct store_memory *s, const struct definition *after)
+{
+    const struct definition *best = NULL;
+    for (size_t i = 0; i < s->runs.definition_count; i++) {
+        const struct definition *d = &s->runs.definitions[i].definition;
+        if (definition_cmp(d, after) > 0 && (!best || definition_cmp(d, best) < 0))
+            best = d;
+    }
+    return best;
+}
+
+enum err memory_definitions(struct reader *r, const struct definition *after, size_t max, struct arena *a,
+                            struct definition_page *ret, struct error *e)
+{
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    struct definition_page page = { .v = arena_array(a, struct definition, max) };
+    bool has_room = page.v;
+    if (!has_room)
+        return memory_no_room(e);
+    while (has_room && page.n < max && (after = memory_definition_next(s, after)))
+        if (definition_page_add(&page, after, max, a, &has_room, e))
+            return e->code;
+    *ret = page;
+    return ERR_OK;
 }
 
 /* ---- names of definitions ---- */

@@ -17,6 +17,8 @@ enum err memory_reseal(struct store_memory *s, struct op *base)
         table_put(&s->table, &next);
         op->ret_changed++;
     }
+    for (size_t i = 0; i < op->definition_count; i++)
+        op->ret_changed += memory_definition_reseal(s, &op->definitions[i]);
     return ERR_OK;
 }
 

@@ -241,6 +241,20 @@ void memory_definition_put(struct store_memory *s, const struct definition *d, i
     x->definition.text = memory_text(d->text);
 }
 
+bool memory_definition_reseal(struct store_memory *s, const struct resealed_definition *r)
+{
+    struct memory_runs *v = &s->runs;
+    for (size_t i = 0; i < v->definition_count; i++) {
+        struct definition *d = &v->definitions[i].definition;
+        if (definition_cmp(d, r->definition) != 0 || !str_eq(d->text, r->definition->text))
+            continue;
+        memory_text_free(d->text);
+        d->text = memory_text(r->becomes);
+        return true;
+    }
+    return false;
+}
+
 /* The latest version of the name, removed or not; NULL: it never had one. */
 static struct memory_workflow *memory_workflow_latest(const struct memory_runs *v, int32_t tenant, struct str name)
 {

@@ -215,7 +215,7 @@ void flows_init(struct sim *s)
     list_init(&s->flows.runs);
     list_init(&s->flows.requests);
     map_init(&s->flows.by_id, HASH_STABLE);
-    s->flows.cache = definition_cache_new(CACHE_BYTES);
+    s->flows.cache = definition_cache_new(CACHE_BYTES, NULL);
     if (store_reader(s->store, &s->flows.reader, &e))
         abort();
 }

@@ -1,7 +1,9 @@
 /* Sessions of browsers: who has an API key, or a login code that was made with one, logs in and gets a cookie.
  *
  * A session and a code are keys with a parent (auth.h), so that they work on every node, and end with the key. A code
- * works once: the node that revokes it may make the session. No idempotency record holds a session. */
+ * works once: the node that revokes it may make the session. No idempotency record holds a session.
+ *
+ * A login replaces the session that the browser had: it ends as soon as the new one is stored. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -70,6 +72,12 @@ struct login_body {
     struct str key, code;
 };
 
+/* A login at work: the session that it makes, and the one that the browser had. */
+struct login {
+    struct api_key made;
+    struct identity old; /* its session is empty: the browser had none */
+};
+
 static enum err session_read_body(struct request *q, struct login_body *ret, struct error *e)
 {
 #define AT(member) .offset = offsetof(struct login_body, member)
@@ -122,6 +130,61 @@ static bool session_identify(struct request *q, struct reader *r, const struct l
     return false;
 }
 
+/* The row of a session or a code: enough to end it. */
+static struct api_key *session_row(struct request *q, const struct identity *who)
+{
+    struct api_key *key = arena_new(&q->arena, struct api_key);
+    if (!key)
+        abort(); /* the limit of an arena is far above it */
+    *key = (struct api_key){ .id = str_from(who->session), .tenant = who->tenant };
+    return key;
+}
+
+/* Whose session the browser has until now. A cookie that proves none ends none. */
+static void session_read_old(struct request *q, struct reader *r, const struct browser_origin *o, struct identity *ret)
+{
+    struct error ignored = { 0 };
+    enum auth_result result = AUTH_MISSING;
+    struct identity old = { 0 };
+    struct str text = session_cookie_text(q, o);
+    if (auth_key_is_well_formed(text) &&
+        auth_check_text(q->server->auth, text, AUTH_SESSION, r, &result, &old, &ignored) == ERR_OK && result == AUTH_OK)
+        *ret = old;
+}
+
+/* Another failure than its absence leaves the old session to its end, after 12 hours: the login is done. */
+static void session_on_replaced(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    const struct login *login = q->context;
+    auth_cache_remove(q->server->auth, str_from(login->old.session));
+    live_on_keys_changed(q->server->live);
+    catalog_barrier_wait(q, request_answer);
+}
+
+static enum handled session_end_old(struct request *q, struct reader *r)
+{
+    (void)r;
+    const struct login *login = q->context;
+    q->write.key = (struct op_key_put){
+        .op = { .kind = OP_KEY_PUT }, .key = session_row(q, &login->old), .remove = true, .now_ms = q->now_ms
+    };
+    return request_submit(q, session_on_replaced);
+}
+
+static void session_on_made(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    const struct login *login = q->context;
+    if (op->rc == ERR_OK && login->old.session[0]) {
+        (void)request_later(q, session_end_old);
+        return;
+    }
+    if (op->rc)
+        request_fail(q, &op->error);
+    request_answer(q);
+}
+
 static void session_on_stored(struct op *op)
 {
     struct request *q = request_finish_op(op);
@@ -134,8 +197,9 @@ static void session_on_stored(struct op *op)
 static enum handled session_store(struct request *q, struct reader *r)
 {
     (void)r;
-    q->write.key = (struct op_key_put){ .op = { .kind = OP_KEY_PUT }, .key = q->context };
-    return request_submit(q, session_on_stored);
+    struct login *login = q->context;
+    q->write.key = (struct op_key_put){ .op = { .kind = OP_KEY_PUT }, .key = &login->made };
+    return request_submit(q, session_on_made);
 }
 
 /* Makes the session of q->who, its answer and its audit row. False: the request is answered. */
@@ -143,21 +207,24 @@ static bool session_make(struct request *q, struct reader *r, const struct brows
 {
     struct error e = { 0 };
     struct tenant_rules tenant;
-    struct api_key parent, *key = arena_new(&q->arena, struct api_key);
+    struct api_key parent;
+    struct login *login = arena_new(&q->arena, struct login);
     char *id = arena_array(&q->arena, char, AUTH_ID + 1), text[AUTH_KEY_TEXT + 1], csrf[CSRF_TEXT + 1];
-    if (!key || !id || reader_key(r, str_from(q->who.key_id), &q->arena, &parent, &e) ||
+    if (!login || !id || reader_key(r, str_from(q->who.key_id), &q->arena, &parent, &e) ||
         request_tenant(q, r, S(""), &tenant, &e)) {
         request_fail(q, &e);
         return false;
     }
     struct str pepper = q->server->setup.pepper;
+    struct api_key *key = &login->made;
     auth_id_make(id);
     auth_session_make(pepper, (struct str){ id, AUTH_ID }, &parent, q->now_ms, text, key);
     auth_csrf_token(pepper, str_from(text), csrf);
     session_answer(q, 201, tenant.name, parent.name, scopes_parse(parent.scopes), key->expires_ms, csrf);
     session_cookie_set(q, o, text, (key->expires_ms - q->now_ms) / 1000);
     explicit_bzero(text, sizeof text);
-    q->context = key;
+    session_read_old(q, r, o, &login->old);
+    q->context = login;
     struct op_key_put put = { .op = { .kind = OP_KEY_PUT }, .key = key };
     (void)request_audit(q, &put.op); /* the row names the session, also if it is stored with the end of a code */
     return true;
@@ -178,20 +245,10 @@ static void session_on_code_used(struct op *op)
     request_answer(q);
 }
 
-/* The row of the session or the code that was given: enough to end it. */
-static struct api_key *session_own_row(struct request *q)
-{
-    struct api_key *key = arena_new(&q->arena, struct api_key);
-    if (!key)
-        abort(); /* the limit of an arena is far above it */
-    *key = (struct api_key){ .id = str_from(q->who.session), .tenant = q->who.tenant };
-    return key;
-}
-
 static enum handled session_use_code(struct request *q)
 {
     q->write.key = (struct op_key_put){
-        .op = { .kind = OP_KEY_PUT }, .key = session_own_row(q), .remove = true, .now_ms = q->now_ms
+        .op = { .kind = OP_KEY_PUT }, .key = session_row(q, &q->who), .remove = true, .now_ms = q->now_ms
     };
     return request_submit(q, session_on_code_used);
 }
@@ -242,7 +299,7 @@ enum handled session_logout(struct request *q, struct reader *r)
     respond_nothing(&q->response);
     session_cookie_clear(q);
     q->write.key = (struct op_key_put){
-        .op = { .kind = OP_KEY_PUT }, .key = session_own_row(q), .remove = true, .now_ms = q->now_ms
+        .op = { .kind = OP_KEY_PUT }, .key = session_row(q, &q->who), .remove = true, .now_ms = q->now_ms
     };
     return request_submit(q, session_on_ended);
 }

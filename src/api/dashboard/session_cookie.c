@@ -43,6 +43,11 @@ static struct str cookie_find(struct str header, const char *wanted)
     return n == 1 ? found : (struct str){ 0 };
 }
 
+struct str session_cookie_text(const struct request *q, const struct browser_origin *o)
+{
+    return cookie_find(q->head.cookie, o->cookie);
+}
+
 static bool session_token_is_right(const struct request *q)
 {
     char token[CSRF_TEXT + 1];
@@ -66,7 +71,7 @@ bool session_cookie_check(struct request *q)
         return true;
     if (!browser_origin_read(q, &o))
         return browser_origin_refuse(q);
-    q->session = cookie_find(q->head.cookie, o.cookie);
+    q->session = session_cookie_text(q, &o);
     if (!q->session.n)
         return true;
     if (browser_request_is_foreign(q, &o))

@@ -12,5 +12,8 @@
  * or 421). */
 bool session_cookie_check(struct request *q);
 
+/* The session in the cookie of the request, not checked; empty: there is none. */
+struct str session_cookie_text(const struct request *q, const struct browser_origin *o);
+
 void session_cookie_set(struct request *q, const struct browser_origin *o, const char *session, int64_t life_s);
 void session_cookie_clear(struct request *q); /* the browser drops it */

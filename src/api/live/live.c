@@ -102,6 +102,22 @@ void live_keep_job(struct live *l, struct live_tenant *t, const struct live_job 
     live_log_add(&l->log, &t->part, &(struct live_event){ .kind = LIVE_JOB, .text = buf_str(&text) });
 }
 
+/* After LIVE_RATE of a second, readers learn that some are missing. */
+void live_keep_incident(struct live *l, struct live_tenant *t, const struct live_incident *i, int64_t now_ms)
+{
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, LIVE_TEXT_MAX);
+    if (live_window_take(&t->incidents, now_ms)) {
+        live_write_incident(&text, i);
+        live_log_add(&l->log, &t->part, &(struct live_event){ .kind = LIVE_INCIDENT, .text = buf_str(&text) });
+        return;
+    }
+    list_each (&t->streams, link) {
+        struct live_stream *s = container_of(link, struct live_stream, of_tenant);
+        s->has_gap = s->has_gap || (s->sees_incidents && !live_stream_is_filtered(s));
+    }
+}
+
 static void live_note(struct live *l, struct live_tenant *t, const struct live_task *task)
 {
     int64_t now_ms = clock_steady_ms(l->server->setup.clock);
@@ -219,6 +235,18 @@ void live_on_job(struct live *l, int32_t tenant, const struct job *j)
         live_tell_job(t, &job);
     if (t->is_watched)
         live_keep_job(l, t, &job);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void live_on_incident(struct live *l, int32_t tenant, const struct incident *i, enum incident_change change)
+{
+    struct live_incident incident = live_incident_of(i, change, clock_wall_ms(l->server->setup.clock));
+    pthread_mutex_lock(&l->lock);
+    struct live_tenant *t = live_tenant_get(l, tenant);
+    if (t->is_told)
+        live_tell_incident(t, &incident);
+    if (t->is_watched)
+        live_keep_incident(l, t, &incident, clock_steady_ms(l->server->setup.clock));
     pthread_mutex_unlock(&l->lock);
 }
 

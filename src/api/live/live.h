@@ -4,7 +4,7 @@
  * The node and the API tell `live` what happened; that costs a few counts if nobody watches the tenant. While someone
  * does, events are kept (live_log.h), and every 100 ms each stream gets what is new:
  * - `task`: at most LIVE_RATE a second, the others are folded: the reader learns how many there were;
- * - `job`, and `node` for the tenant `default`;
+ * - `job`, `incident` for readers with the scope notifications:read, and `node` for the tenant `default`;
  * - `counts`, each second.
  * A reader that falls behind is folded, too. A stream ends with its API key, and when the node is stopped.
  *
@@ -40,6 +40,7 @@ void live_on_settled(struct live *l, const struct event *e, const struct settlem
 /* The same of a leased task. */
 void live_on_lease_settled(struct live *l, const struct task *t, const struct settlement *s);
 void live_on_job(struct live *l, int32_t tenant, const struct job *j);
+void live_on_incident(struct live *l, int32_t tenant, const struct incident *i, enum incident_change change);
 
 /* API keys or tenants were changed, perhaps on another node: streams whose key is not valid end. */
 void live_on_keys_changed(struct live *l);

@@ -52,6 +52,7 @@ struct live_tenant {
     int64_t kept_until_ms; /* steady: how long it is watched without a stream */
     struct live_part part;
     struct live_window any, filtered; /* what is kept: the first events of a second, and others that a filter wants */
+    struct live_window incidents;
     struct live_sender *senders;
     size_t sender_count;
 
@@ -76,7 +77,7 @@ struct live_stream {
     char key_id[IDENTITY_TEXT];
     int32_t key_tenant;
     int64_t expires_ms; /* wall: of the client certificate; INT64_MAX: there is none */
-    bool sees_nodes;
+    bool sees_nodes, sees_incidents;
     struct uuid task; /* the filter: this task and its occurrences; nil: any */
     char queue[ROUTE_NAME_MAX + 1];
 
@@ -120,10 +121,12 @@ void live_tenant_deactivate(struct live_tenant *t); /* unless it is watched or t
 /* Keeps an event of a tenant that is watched. */
 void live_keep_task(struct live *l, struct live_tenant *t, const struct live_task *task, int64_t now_ms);
 void live_keep_job(struct live *l, struct live_tenant *t, const struct live_job *j);
+void live_keep_incident(struct live *l, struct live_tenant *t, const struct live_incident *i, int64_t now_ms);
 
 /* Adds it to the words for other nodes, if they watch the tenant. */
 void live_tell_task(struct live_tenant *t, const struct live_task *task, int64_t now_ms);
 void live_tell_job(struct live_tenant *t, const struct live_job *j);
+void live_tell_incident(struct live_tenant *t, const struct live_incident *i);
 void live_send_watch(struct live *l, const struct live_tenant *t);             /* that this node watches it */
 void live_send_words(struct live *l, struct live_tenant *t, bool with_counts); /* as a line */
 

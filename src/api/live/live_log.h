@@ -10,7 +10,7 @@
 
 enum { LIVE_LOG_MAX = 10000, LIVE_LOG_TENANT = 500 };
 
-enum live_kind { LIVE_TASK, LIVE_JOB, LIVE_NODE };
+enum live_kind { LIVE_TASK, LIVE_JOB, LIVE_INCIDENT, LIVE_NODE };
 
 /* Events of all tenants. */
 struct live_log {

@@ -66,6 +66,20 @@ void live_write_job(struct buf *out, const struct live_job *j)
     live_event_end(&w);
 }
 
+void live_write_incident(struct buf *out, const struct live_incident *i)
+{
+    struct jw w = live_event_begin(out, "incident");
+    jw_kv_uuid(&w, "id", i->id);
+    jw_kv_uuid(&w, "setting", i->setting);
+    jw_kv_cstr(&w, "kind", incident_kind_names[i->kind]);
+    jw_kv_str(&w, "cause", i->cause);
+    jw_kv_cstr(&w, "state", i->open ? "OPEN" : "CLOSED");
+    jw_kv_cstr(&w, "change", incident_change_names[i->change]);
+    jw_kv_i64(&w, "count", i->count);
+    jw_kv_time(&w, "at", i->at_ms);
+    live_event_end(&w);
+}
+
 void live_write_node(struct buf *out, const struct live_node *n)
 {
     struct jw w = live_event_begin(out, "node");
@@ -123,6 +137,18 @@ struct live_job live_job_of(const struct job *j)
                               .failed = j->failed };
 }
 
+struct live_incident live_incident_of(const struct incident *i, enum incident_change change, int64_t at_ms)
+{
+    return (struct live_incident){ .id = i->id,
+                                   .setting = i->setting,
+                                   .kind = (enum incident_kind)i->kind,
+                                   .change = change,
+                                   .open = !i->closed_ms,
+                                   .count = i->count,
+                                   .at_ms = at_ms,
+                                   .cause = i->cause };
+}
+
 /* ---- lines for other nodes ---- */
 
 static void live_line_id(struct buf *line, struct uuid id)
@@ -173,7 +199,19 @@ void live_line_job(struct buf *line, const struct live_job *j)
                j->redrive, j->total, j->total_exact, j->done, j->failed);
 }
 
+void live_line_incident(struct buf *line, const struct live_incident *i)
+{
+    buf_text(line, " i:");
+    live_line_id(line, i->id);
+    buf_char(line, ':');
+    live_line_id(line, i->setting);
+    buf_printf(line, ":%s:%s:%d:%" PRId64 ":%" PRId64 ":" STR_FMT, incident_kind_names[i->kind],
+               incident_change_names[i->change], i->open, i->count, i->at_ms, STR_ARG(i->cause));
+}
+
 /* ---- lines of other nodes ---- */
+
+static const int64_t live_latest_ms = INT64_C(253402300799999); /* the end of the year 9999 */
 
 static bool live_read_id(struct str text, struct uuid *ret)
 {
@@ -202,11 +240,10 @@ static bool live_read_counts(const struct str *v, size_t n, struct live_counts *
 
 static bool live_read_task(const struct str *v, size_t n, struct live_task *ret)
 {
-    static const int64_t latest_ms = INT64_C(253402300799999); /* the end of the year 9999 */
     int64_t attempt;
     if (n != 7 || !v[0].n || !live_read_id(v[0], &ret->id) || !live_read_id(v[1], &ret->parent) ||
         !task_state_parse(v[2], &ret->state) || !str_to_i64(v[3], 0, INT32_MAX, &attempt) ||
-        !str_to_i64(v[4], 0, INT64_MAX, &ret->version) || !str_to_i64(v[5], 0, latest_ms, &ret->at_ms))
+        !str_to_i64(v[4], 0, INT64_MAX, &ret->version) || !str_to_i64(v[5], 0, live_latest_ms, &ret->at_ms))
         return false;
     ret->attempt = (int)attempt;
     ret->queue = v[6];
@@ -223,6 +260,30 @@ static bool live_read_job(const struct str *v, size_t n, struct live_job *ret)
         return false;
     ret->redrive = redrive;
     ret->total_exact = exact;
+    return true;
+}
+
+static bool live_read_name(struct str text, const char *const *names, int *ret)
+{
+    for (*ret = 0; names[*ret]; ++*ret)
+        if (str_eq(text, str_from(names[*ret])))
+            return true;
+    return false;
+}
+
+static bool live_read_incident(const struct str *v, size_t n, struct live_incident *ret)
+{
+    int kind, change;
+    int64_t open;
+    if (n != 8 || !v[0].n || !live_read_id(v[0], &ret->id) || !live_read_id(v[1], &ret->setting) ||
+        !live_read_name(v[2], incident_kind_names, &kind) || !live_read_name(v[3], incident_change_names, &change) ||
+        !str_to_i64(v[4], 0, 1, &open) || !str_to_i64(v[5], 0, INT64_MAX, &ret->count) ||
+        !str_to_i64(v[6], 0, live_latest_ms, &ret->at_ms))
+        return false;
+    ret->kind = (enum incident_kind)kind;
+    ret->change = (enum incident_change)change;
+    ret->open = open;
+    ret->cause = v[7];
     return true;
 }
 
@@ -258,6 +319,7 @@ static bool live_read_word(struct str word, struct live_word *ret)
         return true;
     case 'w': ret->kind = LIVE_WORD_WATCH; return true;
     case 'j': ret->kind = LIVE_WORD_JOB; return live_read_job(v, n, &ret->job);
+    case 'i': ret->kind = LIVE_WORD_INCIDENT; return live_read_incident(v, n, &ret->incident);
     default: return false;
     }
 }

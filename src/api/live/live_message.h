@@ -9,8 +9,10 @@
  *   m:N                                                      N more tasks, which are not told one by one
  *   w:                                                       the sender watches the tenant from now on
  *   j:ID:STATE:ACTION:REDRIVE:TOTAL:EXACT:DONE:FAILED        a job
+ *   i:ID:SETTING:KIND:CHANGE:OPEN:COUNT:AT:CAUSE             an incident
  * Ids are base64url; PARENT and QUEUE may be empty. A word that cannot be read is skipped. */
 #include "base/buf.h"
+#include "core/notify/incident.h"
 #include "core/task/job.h"
 #include "core/task/task.h"
 
@@ -51,6 +53,15 @@ struct live_job {
     int64_t total, done, failed;
 };
 
+struct live_incident {
+    struct uuid id, setting;
+    enum incident_kind kind;
+    enum incident_change change;
+    bool open;
+    int64_t count, at_ms;
+    struct str cause; /* without blanks */
+};
+
 struct live_node {
     struct uuid id;
     struct str name, state;
@@ -61,6 +72,7 @@ struct live_node {
 
 void live_write_task(struct buf *out, const struct live_task *t);
 void live_write_job(struct buf *out, const struct live_job *j);
+void live_write_incident(struct buf *out, const struct live_incident *i);
 void live_write_node(struct buf *out, const struct live_node *n);
 void live_write_counts(struct buf *out, const struct live_counts *c, int64_t at_ms);
 void live_write_folded(struct buf *out, uint64_t n); /* n tasks that were not shown one by one */
@@ -68,6 +80,7 @@ void live_write_gap(struct buf *out);
 void live_write_end(struct buf *out, const char *reason, const char *detail);
 
 struct live_job live_job_of(const struct job *j);
+struct live_incident live_incident_of(const struct incident *i, enum incident_change change, int64_t at_ms);
 
 /* ---- for other nodes ---- */
 
@@ -79,15 +92,17 @@ void live_line_task(struct buf *line, const struct live_task *t);
 void live_line_more(struct buf *line, uint64_t n);
 void live_line_watch(struct buf *line);
 void live_line_job(struct buf *line, const struct live_job *j);
+void live_line_incident(struct buf *line, const struct live_incident *i);
 
 /* The next word of a line. Texts are borrowed from it. */
 struct live_word {
-    enum { LIVE_WORD_COUNTS, LIVE_WORD_TASK, LIVE_WORD_MORE, LIVE_WORD_WATCH, LIVE_WORD_JOB } kind;
+    enum { LIVE_WORD_COUNTS, LIVE_WORD_TASK, LIVE_WORD_MORE, LIVE_WORD_WATCH, LIVE_WORD_JOB, LIVE_WORD_INCIDENT } kind;
     union {
         struct live_counts counts;
         struct live_task task;
         uint64_t more;
         struct live_job job;
+        struct live_incident incident;
     };
 };
 

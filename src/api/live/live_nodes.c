@@ -36,6 +36,14 @@ void live_tell_job(struct live_tenant *t, const struct live_job *j)
     live_add_words(t, &word, false);
 }
 
+void live_tell_incident(struct live_tenant *t, const struct live_incident *i)
+{
+    cleanup_with(buf_release) struct buf word = { 0 };
+    buf_init(&word, LIVE_TEXT_MAX);
+    live_line_incident(&word, i);
+    live_add_words(t, &word, false);
+}
+
 void live_send_words(struct live *l, struct live_tenant *t, bool with_counts)
 {
     cleanup_with(buf_release) struct buf line = { 0 };
@@ -255,6 +263,8 @@ static void live_take_word(struct live *l, struct live_tenant *t, struct str sen
         live_take_more(t, w->more);
     else if (w->kind == LIVE_WORD_JOB)
         live_keep_job(l, t, &w->job);
+    else if (w->kind == LIVE_WORD_INCIDENT)
+        live_keep_incident(l, t, &w->incident, now_ms);
 }
 
 void live_on_line(struct live *l, struct str line)

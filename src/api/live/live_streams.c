@@ -261,6 +261,41 @@ static const char *live_key_of(const struct request *q)
     return q->who.session[0] ? q->who.session : q->who.key_id;
 }
 
+static bool live_stream_counts(const struct live_stream *s)
+{
+    return s->http && !s->is_over && !s->is_ending;
+}
+
+static size_t live_count_of_tenant(const struct live *l, int32_t key_tenant)
+{
+    size_t n = 0;
+    list_each (&l->streams, link) {
+        const struct live_stream *s = container_of(link, struct live_stream, link);
+        n += live_stream_counts(s) && s->key_tenant == key_tenant;
+    }
+    return n;
+}
+
+/* With the lock held. A node that is full ends a stream of the tenant that has most, if this one has fewer: no tenant
+ * keeps another from watching. False: this one has as many as any. */
+static bool live_make_room(struct live *l, int32_t key_tenant)
+{
+    struct live_stream *latest = NULL;
+    size_t most = live_count_of_tenant(l, key_tenant) + 1;
+    list_each (&l->streams, link) {
+        struct live_stream *s = container_of(link, struct live_stream, link);
+        size_t n = live_stream_counts(s) ? live_count_of_tenant(l, s->key_tenant) : 0;
+        if (n < most || (n == most && !latest))
+            continue;
+        most = n;
+        latest = s;
+    }
+    if (latest)
+        live_stream_end(latest, "ROOM", "the node is full, and another tenant has fewer streams; connect again",
+                        RETRY_MAX_MS);
+    return latest;
+}
+
 /* With the lock held. False: the request is answered. */
 static bool live_has_room(struct live *l, struct request *q)
 {
@@ -271,7 +306,7 @@ static bool live_has_room(struct live *l, struct request *q)
     }
     if (l->is_stopped)
         request_refuse(q, PROBLEM_UNAVAILABLE, "the server is shutting down; try again");
-    else if (l->stream_count >= LIVE_STREAMS_MAX)
+    else if (of_key < LIVE_STREAMS_KEY && l->stream_count >= LIVE_STREAMS_MAX && !live_make_room(l, q->who.tenant))
         respond_problem(&q->response, PROBLEM_UNAVAILABLE,
                         "this node has %d streams of events, which is the most; try again, or another node",
                         LIVE_STREAMS_MAX);
@@ -302,6 +337,7 @@ enum handled live_stream_events(struct request *q, struct reader *r)
     s->expires_ms = client && by_certificate ? client->expires_ms : INT64_MAX;
     s->sees_nodes =
         q->who.tenant == TENANT_DEFAULT && tenant == TENANT_DEFAULT && identity_may(&q->who, SCOPE_STATUS_READ);
+    s->sees_incidents = identity_may(&q->who, SCOPE_NOTIFICATIONS_READ);
     pthread_mutex_lock(&l->lock);
     bool has_room = live_has_room(l, q);
     if (has_room)

@@ -19,7 +19,8 @@ static bool live_stream_wants(const struct live_stream *s, const struct live_eve
 {
     if (e->kind == LIVE_TASK)
         return live_stream_wants_task(s, e->task, e->parent, e->queue);
-    return !live_stream_is_filtered(s) && (e->kind == LIVE_JOB || s->sees_nodes);
+    bool is_seen = e->kind == LIVE_JOB || (e->kind == LIVE_NODE ? s->sees_nodes : s->sees_incidents);
+    return is_seen && !live_stream_is_filtered(s);
 }
 
 static void live_add_id(const struct live_stream *s, uint64_t number, struct buf *out)

@@ -17,6 +17,7 @@ static void incidents_write(struct jw *w, const struct incident *i)
     jw_kv_uuid(w, "setting", i->setting);
     jw_kv_cstr(w, "kind", incident_kind_names[i->kind]);
     jw_kv_str(w, "cause", i->cause);
+    jw_kv_str_or_null(w, "detail", i->detail);
     jw_kv_cstr(w, "state", i->closed_ms ? "CLOSED" : "OPEN");
     jw_kv_i64(w, "count", i->count);
     jw_kv_time(w, "first_at", i->first_ms);
@@ -88,6 +89,8 @@ enum handled incidents_get(struct request *q, struct reader *r)
 static enum err incidents_put(struct request *q, struct record_change *c, const struct incident *i, struct error *e)
 {
     struct jw w = respond_json(&q->response, 200);
+    struct record_edit *edit = q->context;
+    edit->incident = *i;
     incidents_write(&w, i);
     c->record.next_ms = i->closed_ms ? 0 : q->now_ms;
     return record_set_incident(q, &c->record, i, e);
@@ -150,12 +153,18 @@ enum handled incidents_ack(struct request *q, struct reader *r)
 {
     if (!request_check_no_query(q))
         return HANDLED_DONE;
-    return record_edit_begin(q, r, (struct record_edit){ .kind = RECORD_INCIDENT, .make = incidents_make_acked });
+    return record_edit_begin(q, r,
+                             (struct record_edit){ .kind = RECORD_INCIDENT,
+                                                   .make = incidents_make_acked,
+                                                   .what_changes = INCIDENT_CHANGE_ACKNOWLEDGED });
 }
 
 enum handled incidents_mute(struct request *q, struct reader *r)
 {
     if (!request_check_no_query(q))
         return HANDLED_DONE;
-    return record_edit_begin(q, r, (struct record_edit){ .kind = RECORD_INCIDENT, .make = incidents_make_muted });
+    return record_edit_begin(q, r,
+                             (struct record_edit){ .kind = RECORD_INCIDENT,
+                                                   .make = incidents_make_muted,
+                                                   .what_changes = INCIDENT_CHANGE_MUTED });
 }

@@ -1,5 +1,6 @@
 #include "api/notify/record_change.h"
 
+#include "api/live/live.h"
 #include "api/resource/change.h"
 #include "api/server/internal.h"
 
@@ -95,6 +96,8 @@ static void record_edit_on_written(struct op *op)
         request_fail(q, &op->error);
     else if (q->server->setup.message_made)
         q->server->setup.message_made(q->server->setup.context);
+    if (!op->rc && edit->kind == RECORD_INCIDENT)
+        live_on_incident(q->server->live, q->who.tenant, &edit->incident, edit->what_changes);
     request_answer(q);
 }
 

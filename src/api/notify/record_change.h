@@ -10,6 +10,8 @@ struct record_edit {
     /* Decides what the record becomes, and writes the answer: sets key, next_ms and doc of *change, which holds the
      * record as it is. */
     enum err (*make)(struct request *q, struct reader *r, struct record_change *change, struct error *e);
+    enum incident_change what_changes; /* of an incident: for those who watch */
+    struct incident incident;          /* as `make` made it */
     int tries;
     struct record_change change;
 };

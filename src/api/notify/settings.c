@@ -137,6 +137,8 @@ static enum err settings_read_body(struct request *q, struct setting *into, stru
 
 static enum err settings_check(struct request *q, struct reader *r, const struct setting *s, struct error *e)
 {
+    if (s->on_alert && q->who.tenant != TENANT_DEFAULT)
+        return error_field(e, "on_alert", "is for the tenant default: alerts are about all tenants");
     if (setting_check(s, e) || settings_check_mail(q, s->kind, &s->channel, e) ||
         settings_check_key(q, r, &s->channel, e))
         return e->code;

@@ -79,8 +79,8 @@ static enum err audit_read_filter(struct request *q, struct reader *r, struct au
     struct audit_filter f = { 0 };
     if (query_read(q->query, fields, array_count(fields), p, &q->arena, e) || seal_open_id(q, p->cursor, &f.before, e))
         return e->code;
-    if (p->to_ms && p->to_ms <= p->from_ms)
-        return error_field(e, "to", "must be after 'from'");
+    if (p->to_ms && query_check_range(p->from_ms, p->to_ms, e))
+        return e->code;
     if (p->tenant.n && request_tenant(q, r, p->tenant, &tenant, e))
         return error_set(e, ERR_NOT_FOUND, "the tenant does not exist, or this key may not see it");
     f.tenant = p->tenant.n ? tenant.number : request_is_operator(q) ? 0 : q->who.tenant;

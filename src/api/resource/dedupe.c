@@ -77,11 +77,14 @@ static bool dedupe_replace(struct dedupe_holder *h, const struct task *wanted)
     struct task *t = h->row;
     struct secret_sealer sealer = { q->server->setup.secrets, t->tenant, t->id };
     struct error ignored; /* the secrets were encrypted a moment ago, with the same keys */
+    struct str config = wanted->target_config;
+    if (secret_headers_move(&sealer, wanted->id, wanted->target_config, t->target_config, &q->arena, &config, &ignored))
+        config = wanted->target_config;
     if (t->target == wanted->target && t->timeout_ms == wanted->timeout_ms && str_eq(t->payload, wanted->payload) &&
-        str_eq(t->target_config, wanted->target_config) && str_eq(t->extra, wanted->extra))
+        str_eq(t->target_config, config) && str_eq(t->extra, wanted->extra))
         return false;
-    bool does_other = t->target != wanted->target || !str_eq(t->payload, wanted->payload) ||
-                      !str_eq(t->target_config, wanted->target_config);
+    bool does_other =
+        t->target != wanted->target || !str_eq(t->payload, wanted->payload) || !str_eq(t->target_config, config);
     if (h->before && h->before->target == TARGET_WORKFLOW && does_other)
         t->links |= TASK_NEW_INPUT;
     if (t->target != wanted->target) {
@@ -91,8 +94,7 @@ static bool dedupe_replace(struct dedupe_holder *h, const struct task *wanted)
     t->target = wanted->target;
     t->timeout_ms = wanted->timeout_ms;
     t->payload = wanted->payload;
-    if (secret_headers_move(&sealer, wanted->id, wanted->target_config, &q->arena, &t->target_config, &ignored))
-        t->target_config = wanted->target_config;
+    t->target_config = config;
     t->extra = wanted->extra;
     return true;
 }

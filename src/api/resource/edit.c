@@ -149,6 +149,29 @@ enum handled dlq_archive(struct request *q, struct reader *r)
 
 /* ---- what the task becomes ---- */
 
+static size_t edit_skip_blanks(struct str text, size_t at)
+{
+    while (at < text.n && (text.p[at] == ' ' || (text.p[at] >= '\t' && text.p[at] <= '\r')))
+        at++;
+    return at;
+}
+
+/* Whether two JSON texts differ at most in their blanks: an edit merges a configuration into a text without any. */
+static bool edit_is_same_config(struct str a, struct str b)
+{
+    bool in_string = false, escaped = false;
+    for (size_t i = 0, j = 0;; i++, j++) {
+        i = in_string ? i : edit_skip_blanks(a, i);
+        j = in_string ? j : edit_skip_blanks(b, j);
+        if (i == a.n || j == b.n)
+            return i == a.n && j == b.n;
+        if (a.p[i] != b.p[j])
+            return false;
+        in_string = in_string != (a.p[i] == '"' && !escaped);
+        escaped = in_string && a.p[i] == '\\' && !escaped;
+    }
+}
+
 /* Whether the patch leaves the task as it is. Values of secret headers show only in the stored text. */
 static bool edit_is_same(struct request *q, const struct edit *edit)
 {
@@ -164,7 +187,7 @@ static bool edit_is_same(struct request *q, const struct edit *edit)
     if (was->state == TASK_RUNNING) /* it was claimed, and need not be recalled */
         next.state = was->state;
     if (next.due_ms != was->due_ms || next.cursor_ms != was->cursor_ms || next.state != was->state ||
-        !str_eq(next.target_config, was->target_config) || !str_eq(next.payload, was->payload) ||
+        !edit_is_same_config(next.target_config, was->target_config) || !str_eq(next.payload, was->payload) ||
         !str_eq(next.extra, was->extra))
         return false;
     jw_init(&w, &before);

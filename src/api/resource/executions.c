@@ -158,8 +158,8 @@ static enum err history_read_filter(struct request *q, struct history_query *p, 
     struct history_filter f = { .tenant = q->who.tenant, .may_lag = true };
     if (query_read(q->query, known, array_count(known), p, &q->arena, e) || seal_open_id(q, p->cursor, &f.before, e))
         return e->code;
-    if (p->to_ms && p->to_ms <= p->from_ms)
-        return error_field(e, "to", "must be later than 'from'");
+    if (p->to_ms && query_check_range(p->from_ms, p->to_ms, e))
+        return e->code;
     f.statuses = p->results;
     f.worker = p->worker;
     f.queue = p->queue;

@@ -34,11 +34,12 @@ static const struct query_field listing_fields[] = {
     FIELD("created_before", QUERY_TIME, created_before_ms, .max = 0),
     FIELD("created_after", QUERY_TIME, created_after_ms, .max = 0),
     FIELD("view", QUERY_CHOICE, view, .names = listing_view_names),
+    FIELD("search", QUERY_TEXT, search, .max = SEARCH_TEXT_MAX),
 };
 
 /* The parameters that each kind of list has: bit i for row i of the table. */
 static const unsigned listing_known_fields[] = {
-    [LISTING_TASKS] = 0x763ff,
+    [LISTING_TASKS] = 0xf63ff,
     [LISTING_RECURRING] = 0x723ff & ~0x2,     /* not type: it is always RECURRING */
     [LISTING_OCCURRENCES] = 0x40000 | 0x0381, /* status, paging and the view */
     [LISTING_DLQ] = 0x73fff & ~0x63,          /* not status, type and due times */
@@ -70,6 +71,10 @@ static enum err listing_check(const struct listing *l, struct error *e)
         return error_field(e, "id", "must be an id or its beginning, such as 019c3f2e-7a4");
     if (l->page && l->cursor.n)
         return error_field(e, "page", "and 'cursor' exclude each other");
+    if (l->page && l->search.n)
+        return error_field(e, "page", "and 'search' exclude each other; use 'cursor'");
+    if (str_eq(l->search, S(LISTING_IN_PAYLOAD)))
+        return error_field(e, "search", "has no text behind '" LISTING_IN_PAYLOAD "'");
     if (l->page && (l->page - 1) * l->limit > OFFSET_MAX)
         return error_field(e, "page", "reaches beyond %d tasks; use 'cursor'", OFFSET_MAX);
     return ERR_OK;
@@ -101,8 +106,7 @@ static enum err listing_count_total(struct reader *r, const struct task_filter *
     return rc;
 }
 
-/* Narrows the filter to the ids that begin with a text. */
-static void listing_filter_by_id(struct str text, struct task_filter *f)
+void listing_filter_by_id(struct str text, struct task_filter *f)
 {
     struct uuid lowest, highest;
     if (!text.n || !uuid_parse_prefix(text, &lowest, &highest))
@@ -144,13 +148,15 @@ enum handled listing_answer(struct request *q, struct reader *r, const struct li
     struct task_page page = { 0 };
     struct pagination p = { .limit = l->limit, .page = l->page, .total = -1 };
     struct task_filter f = listing_filter(q, l, filter);
+    if (l->search.n)
+        return listing_search(q, r, l, f);
     enum err rc = reader_list(r, &f, &q->arena, &page, &e);
     if (rc == ERR_OK)
         rc = reader_unstarted(r, page.tasks.v, page.tasks.n, q->now_ms, &e);
     if (rc == ERR_OK && l->page)
         rc = listing_count_total(r, &f, &p, &e);
     if (rc == ERR_LIMIT)
-        return request_refuse(q, PROBLEM_INVALID, "the answer would be too large; ask for fewer items, with 'limit'");
+        return request_refuse(q, PROBLEM_INVALID, LISTING_TOO_LARGE);
     if (rc)
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);

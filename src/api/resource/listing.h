@@ -5,7 +5,10 @@
 #include "api/server/request.h"
 #include "api/task/json.h"
 
-enum { NAME_FILTER_MAX = 256 /* characters: the longest name, and a * */ };
+enum { NAME_FILTER_MAX = 256 /* characters: the longest name, and a * */, SEARCH_TEXT_MAX = 256 };
+
+#define LISTING_IN_PAYLOAD "payload:" /* what a search in payloads begins with */
+#define LISTING_TOO_LARGE  "the answer would be too large; ask for fewer items, with 'limit'"
 
 enum { LISTING_VIEW_BRIEF = 2 };
 
@@ -15,6 +18,7 @@ struct listing {
     struct str name, queue, task_type, cause;
     struct str workflow;    /* of runs: the name of their definition */
     struct str id;          /* a whole id, or its beginning */
+    struct str search;      /* a text that is to be found; see listing_search */
     int occurrences;        /* 2: list occurrences, too */
     int group_by, resolved; /* of dead letters. group_by 1: by cause. resolved 1: no, 2: yes */
     int64_t due_before_ms, due_after_ms, created_before_ms, created_after_ms;
@@ -31,5 +35,13 @@ bool listing_read(struct request *q, enum listing_kind kind, struct listing *ret
 
 /* Answers with the list. filter holds the caller's own conditions; tenant and paging are filled in here. */
 enum handled listing_answer(struct request *q, struct reader *r, const struct listing *l, struct task_filter filter);
+
+/* Narrows the filter to the ids that begin with a text. */
+void listing_filter_by_id(struct str text, struct task_filter *f);
+
+/* Answers with the tasks that have the text of l->search in their name, concurrency key or dedupe key, whose id begins
+ * with it, whose trace id, request id or Idempotency-Key it is, or, behind "payload:", that have it in their payload.
+ * It looks at tasks for 250 ms, and says how far it came. A pool thread. */
+enum handled listing_search(struct request *q, struct reader *r, const struct listing *l, struct task_filter filter);
 
 struct task_context request_context(const struct request *q);

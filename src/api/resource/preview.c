@@ -1,5 +1,5 @@
 /* Future fires: of a body that is not stored, of one task, or of all tasks between two times, also as a count per
- * minute. */
+ * minute or hour. */
 #include <stdlib.h>
 
 #include "api/resource/listing.h"
@@ -17,6 +17,7 @@ enum {
     MINUTES_MAX = 2 * 1440,
     SPAN_DEFAULT_MS = 3600000,
     MINUTE_MS = 60000,
+    HOUR_MS = 3600000,
     NOTE_MAX = 1024,
 };
 #define SPAN_MAX_MS (31LL * 86400000)
@@ -136,7 +137,9 @@ struct between_params {
     struct str queue;
 };
 
-static const char *const preview_group_names[] = { "minute", NULL };
+enum { PREVIEW_SINGLE, PREVIEW_BY_MINUTE, PREVIEW_BY_HOUR };
+static const char *const preview_group_names[] = { "minute", "hour", NULL };
+static const int64_t preview_group_ms[] = { [PREVIEW_BY_MINUTE] = MINUTE_MS, [PREVIEW_BY_HOUR] = HOUR_MS };
 static const struct query_field preview_between_fields[] = {
     { .name = "from", .kind = QUERY_TIME, .offset = offsetof(struct between_params, from_ms) },
     { .name = "to", .kind = QUERY_TIME, .offset = offsetof(struct between_params, to_ms) },
@@ -159,14 +162,15 @@ struct fire {
     const char *note; /* NULL: none */
 };
 
-/* The result: single fires, of which the earliest are kept, or the number of fires in each minute. */
+/* The result: single fires, of which the earliest are kept, or the number of fires in each minute or hour. */
 struct forecast {
     const struct between_params *params;
     struct request *q;
     struct fire *fires; /* room for twice the limit: when it is full, the earliest half is kept */
     size_t fire_count;
-    int64_t *minutes; /* NULL: single fires are wanted */
-    size_t minute_count;
+    int64_t *counts; /* of each group, from from_ms on; NULL: single fires are wanted */
+    size_t group_count;
+    int64_t group_ms;
     size_t steps;
     bool cut; /* not everything could be looked at */
 };
@@ -191,7 +195,7 @@ static void preview_keep_earliest(struct forecast *f)
 static void preview_add_fire(struct forecast *f, const struct task *t, int64_t at_ms, const char *note)
 {
     if (!f->fires) {
-        f->minutes[(at_ms - f->params->from_ms) / MINUTE_MS]++;
+        f->counts[(at_ms - f->params->from_ms) / f->group_ms]++;
         return;
     }
     if (f->fire_count == 2 * (size_t)f->params->limit)
@@ -208,7 +212,29 @@ static const char *preview_note_of(struct forecast *f, const struct recurrence *
     return note.n && arena_str(&f->q->arena, buf_str(&note), &kept) ? kept.p : NULL;
 }
 
-/* Adds the fires of a recurring task: at most as many as the answer may hold, unless minutes are counted. */
+/* Whether the fires of a task are as far apart as its interval, for ever. */
+static bool preview_is_regular(const struct task *t)
+{
+    const struct schedule *s = &t->schedule;
+    return !s->cron.n && s->interval_ms > 0 && !s->calendar.n && !s->spread_ms && !s->max_runs;
+}
+
+/* Counts fires from first_ms on without computing each of them: a task may fire every second. */
+static void preview_count_regular(struct forecast *f, const struct task *t, int64_t first_ms)
+{
+    const struct between_params *p = f->params;
+    int64_t interval_ms = t->schedule.interval_ms, to_ms = min_of(p->to_ms - 1, t->schedule.end_ms) + 1;
+    int64_t before = 0; /* fires before the group */
+    for (size_t i = 0; i < f->group_count; i++) {
+        int64_t end_ms = min_of(p->from_ms + (int64_t)(i + 1) * f->group_ms, to_ms);
+        int64_t until = end_ms > first_ms ? (end_ms - 1 - first_ms) / interval_ms + 1 : 0;
+        f->counts[i] += until - before;
+        before = until;
+    }
+    f->steps = min_of(f->steps + f->group_count, (size_t)STEPS_MAX);
+}
+
+/* Adds the fires of a recurring task: at most as many as the answer may hold, unless fires are counted. */
 static void preview_add_recurring(struct forecast *f, const struct task *t)
 {
     struct error e;
@@ -220,15 +246,19 @@ static void preview_add_recurring(struct forecast *f, const struct task *t)
         return; /* its time zone is gone: the spawner logs it */
     int64_t left = preview_runs_left(t);
     int64_t from_ms = max_of(f->params->from_ms, spawn_decided_until(t, &rule, f->q->now_ms));
-    size_t most = f->minutes ? SIZE_MAX : (size_t)f->params->limit + 1;
+    size_t most = f->counts ? SIZE_MAX : (size_t)f->params->limit + 1;
     for (; most > 0; most--, from_ms = o.at_ms + 1) {
         f->cut = f->cut || f->steps == STEPS_MAX;
         if (f->steps == STEPS_MAX || !recurrence_next(&rule, from_ms, &o) || o.at_ms >= f->params->to_ms)
             return;
+        if (f->counts && preview_is_regular(t)) {
+            preview_count_regular(f, t, o.at_ms);
+            return;
+        }
         f->steps++;
         if (o.scheduled_ms >= t->cursor_ms && left-- == 0)
             return;
-        preview_add_fire(f, t, o.at_ms, f->minutes ? NULL : preview_note_of(f, &rule, &o));
+        preview_add_fire(f, t, o.at_ms, f->counts ? NULL : preview_note_of(f, &rule, &o));
     }
 }
 
@@ -268,16 +298,18 @@ static enum err preview_check_between(struct between_params *p, struct error *e)
 {
     if (!p->to_ms)
         p->to_ms = p->from_ms + SPAN_DEFAULT_MS;
-    if (p->group_by) { /* whole minutes */
+    if (p->group_by) { /* whole minutes; hours are counted from there, so that they can be those of any time zone */
         p->from_ms -= floor_mod(p->from_ms, (int64_t)MINUTE_MS);
         p->to_ms += floor_mod(-p->to_ms, (int64_t)MINUTE_MS);
     }
-    if (p->to_ms <= p->from_ms)
-        return error_field(e, "to", "must be after 'from'");
+    if (query_check_range(p->from_ms, p->to_ms, e))
+        return e->code;
     if (p->to_ms - p->from_ms > SPAN_MAX_MS)
         return error_field(e, "to", "is more than 31 days after 'from'");
-    if (p->group_by && (p->to_ms - p->from_ms) / MINUTE_MS > MINUTES_MAX)
-        return error_field(e, "to", "is more than two days after 'from', which is too long to count by the minute");
+    if (p->group_by == PREVIEW_BY_MINUTE && (p->to_ms - p->from_ms) / MINUTE_MS > MINUTES_MAX)
+        return error_field(e, "to",
+                           "is more than two days after 'from', which is too long to count by the minute; "
+                           "use group_by=hour");
     return ERR_OK;
 }
 
@@ -297,16 +329,16 @@ static void preview_write_fire_list(struct jw *w, struct forecast *f)
     jw_array_end(w);
 }
 
-static void preview_write_minutes(struct jw *w, const struct forecast *f)
+static void preview_write_counts(struct jw *w, const struct forecast *f)
 {
-    jw_key(w, "minutes");
+    jw_key(w, f->params->group_by == PREVIEW_BY_HOUR ? "hours" : "minutes");
     jw_array(w);
-    for (size_t i = 0; i < f->minute_count; i++) {
-        if (!f->minutes[i])
+    for (size_t i = 0; i < f->group_count; i++) {
+        if (!f->counts[i])
             continue;
         jw_object(w);
-        jw_kv_time(w, "at", f->params->from_ms + (int64_t)i * MINUTE_MS);
-        jw_kv_i64(w, "fires", f->minutes[i]);
+        jw_kv_time(w, "at", f->params->from_ms + (int64_t)i * f->group_ms);
+        jw_kv_i64(w, "fires", f->counts[i]);
         jw_object_end(w);
     }
     jw_array_end(w);
@@ -319,14 +351,14 @@ enum handled upcoming_of_all(struct request *q, struct reader *r)
     if (query_read(q->query, preview_between_fields, array_count(preview_between_fields), &p, &q->arena, &e) ||
         preview_check_between(&p, &e))
         return request_fail(q, &e);
-    struct forecast f = { .params = &p, .q = q };
-    f.minute_count = (size_t)((p.to_ms - p.from_ms + MINUTE_MS - 1) / MINUTE_MS);
-    if (p.group_by)
-        f.minutes = arena_zarray(&q->arena, f.minute_count, sizeof *f.minutes);
-    else
+    struct forecast f = { .params = &p, .q = q, .group_ms = preview_group_ms[p.group_by] };
+    if (p.group_by) {
+        f.group_count = (size_t)((p.to_ms - p.from_ms + f.group_ms - 1) / f.group_ms);
+        f.counts = arena_zarray(&q->arena, f.group_count, sizeof *f.counts);
+    } else
         f.fires = arena_array(&q->arena, struct fire, 2 * (size_t)p.limit);
-    if (!f.fires && !f.minutes)
-        return request_refuse(q, PROBLEM_INVALID, "the answer would be too large; ask for fewer items, with 'limit'");
+    if (!f.fires && !f.counts)
+        return request_refuse(q, PROBLEM_INVALID, LISTING_TOO_LARGE);
     if (preview_collect(&f, r, true, &e) || preview_collect(&f, r, false, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
@@ -334,7 +366,7 @@ enum handled upcoming_of_all(struct request *q, struct reader *r)
     jw_kv_time(&w, "from", p.from_ms);
     jw_kv_time(&w, "to", p.to_ms);
     if (p.group_by)
-        preview_write_minutes(&w, &f);
+        preview_write_counts(&w, &f);
     else
         preview_write_fire_list(&w, &f);
     jw_kv_bool(&w, "complete", !f.cut);

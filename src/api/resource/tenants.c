@@ -7,6 +7,7 @@
 #include "api/resource/change.h"
 #include "api/server/internal.h"
 #include "base/json/json.h"
+#include "base/tenant_metrics.h"
 
 #define LIMIT_MAX    1000000000000LL
 #define DEFAULT_NAME "default"
@@ -329,6 +330,8 @@ static enum err tenants_make_new(struct request *q, struct reader *r, struct cha
 
 static enum err tenants_check_name(struct str name, struct error *e)
 {
+    if (str_eq(name, S(TENANT_METRICS_OTHER)))
+        return error_field(e, "name", "must not be " TENANT_METRICS_OTHER ": metrics use that name for all others");
     if (route_name_is_valid(name) && str_find(name, ':', 0) == name.n)
         return ERR_OK;
     return error_field(e, "name", "must be 1 to %d letters, digits and . _ -", ROUTE_NAME_MAX);

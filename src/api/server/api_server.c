@@ -118,7 +118,7 @@ static struct api_server *api_server_alloc(const struct api_setup *setup)
     peer_buckets_init(&s->logins, LOGINS_BURST / 60.0, LOGINS_BURST, LOGINS_ADDRESSES);
     s->key_minute.fire = audit_on_key_minute;
     s->auth = auth_new(setup->pepper, setup->clock);
-    s->own_definitions = setup->definitions ? NULL : definition_cache_new(DEFINITION_CACHE_BYTES);
+    s->own_definitions = setup->definitions ? NULL : definition_cache_new(DEFINITION_CACHE_BYTES, setup->secrets);
     s->definitions = setup->definitions ? setup->definitions : s->own_definitions;
     crypto_hmac_sha256(setup->pepper, S("sealed texts"), s->seal_key);
     return s;
@@ -193,7 +193,7 @@ static void api_server_wait_until_idle(struct api_server *s)
 
 void api_server_clear_key_cache(struct api_server *s)
 {
-    auth_cache_clear(s->auth);
+    auth_cache_set_stale(s->auth);
     live_on_keys_changed(s->live);
 }
 

@@ -173,6 +173,21 @@ static enum auth_result auth_check_cached(struct auth *a, struct str text, enum 
     return result;
 }
 
+bool auth_was_valid(struct auth *a, struct str header, struct identity *ret)
+{
+    struct auth_cached_key copy = { 0 };
+    struct str text;
+    if (!auth_header_key(header, &text))
+        return false;
+    pthread_mutex_lock(&a->lock);
+    const struct auth_cached_key *c = map_get(&a->keys, auth_key_id(text));
+    bool found = c != NULL;
+    if (found)
+        copy = *c;
+    pthread_mutex_unlock(&a->lock);
+    return found && !copy.who.session[0] && auth_verify(a, text, &copy, ret) == AUTH_OK;
+}
+
 enum auth_result auth_check(struct auth *a, struct str header, struct identity *ret)
 {
     struct str text;
@@ -206,11 +221,12 @@ static void auth_cache_add(struct auth *a, const struct auth_cached_key *c, uint
     pthread_mutex_unlock(&a->lock);
 }
 
-void auth_cache_clear(struct auth *a)
+void auth_cache_set_stale(struct auth *a)
 {
     pthread_mutex_lock(&a->lock);
     a->cache_removals++;
-    auth_cache_empty(a);
+    map_each (&a->keys, slot)
+        ((struct auth_cached_key *)slot->value)->stale_ns = 0;
     pthread_mutex_unlock(&a->lock);
 }
 

@@ -90,6 +90,9 @@ enum auth_result {
     AUTH_EXPIRED  /* the same */
 };
 enum auth_result auth_check(struct auth *a, struct str header, struct identity *ret);
+/* Whether the key of the header was valid when it was last looked up. For what needs no store, while it is unavailable.
+ */
+bool auth_was_valid(struct auth *a, struct str header, struct identity *ret);
 enum auth_result auth_check_session(struct auth *a, struct str text, struct identity *ret);
 
 /* How a text was given: each kind is refused in the place of another. */
@@ -110,7 +113,7 @@ enum err auth_read_key(struct reader *r, struct str id, struct arena *a, struct 
 /* A key was revoked: removes it and its sessions from the cache. If another thread is reading the key at this
  * moment, that result is not cached. */
 void auth_cache_remove(struct auth *a, struct str id);
-void auth_cache_clear(struct auth *a); /* another node may have changed keys */
+void auth_cache_set_stale(struct auth *a); /* another node may have changed keys: each is looked up again */
 
 void auth_id_make(char out[AUTH_ID + 1]); /* a random id for a new key */
 

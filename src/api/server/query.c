@@ -207,3 +207,8 @@ enum err query_read(struct str query, const struct query_field *fields, size_t c
     }
     return ERR_OK;
 }
+
+enum err query_check_range(int64_t from_ms, int64_t to_ms, struct error *e)
+{
+    return from_ms < to_ms ? ERR_OK : error_field(e, "to", "must be after 'from'");
+}

@@ -29,6 +29,9 @@ enum { QUERY_FIELDS_MAX = 32 };
 enum err query_read(struct str query, const struct query_field *fields, size_t count, void *into, struct arena *a,
                     struct error *e) must_use;
 
+/* ERR_INVALID, field "to": the range ends before it begins, or is empty. */
+enum err query_check_range(int64_t from_ms, int64_t to_ms, struct error *e) must_use;
+
 /* Decodes percent escapes (and, in queries, '+' as a space). ERR_INVALID: a broken escape, a NUL byte, or text that is
  * not UTF-8. */
 enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *ret, struct error *e) must_use;

@@ -4,6 +4,7 @@
 #include "api/server/query.h"
 #include "api/server/request.h"
 #include "base/duration.h"
+#include "base/tenant_metrics.h"
 
 enum {
     POINTS_MAX = 1000,
@@ -31,7 +32,7 @@ static enum err stats_read_tenant(struct request *q, struct str name, int32_t *r
         *ret = q->who.tenant;
     else if (may_see_all && str_eq(name, S("*")))
         *ret = STATS_ALL;
-    else if (may_see_all && str_eq(name, S("_other")))
+    else if (may_see_all && str_eq(name, S(TENANT_METRICS_OTHER)))
         *ret = STATS_OTHER;
     else if ((found = catalog && catalog_cache_tenant_named(catalog, name, &q->arena, &tenant) &&
                       (may_see_all || tenant.number == q->who.tenant)))
@@ -77,8 +78,8 @@ static enum err stats_read_filter(struct request *q, struct stats_filter *ret, s
     if (p.to_ms != INT64_MIN)
         f.to_ms = stats_minute_of(p.to_ms + STATS_MINUTE_MS - 1);
     f.from_ms = p.from_ms != INT64_MIN ? stats_minute_of(p.from_ms) : f.to_ms - STATS_HOUR_MS;
-    if (f.from_ms < 0 || f.from_ms >= f.to_ms)
-        return error_field(e, "to", "must be after 'from'");
+    if (query_check_range(f.from_ms, f.from_ms < 0 ? f.from_ms : f.to_ms, e))
+        return e->code;
     if (stats_read_step(p.step, &f, e) || stats_read_tenant(q, p.tenant, &f.tenant, e))
         return e->code;
     *ret = f;
@@ -136,7 +137,7 @@ static void stats_write_tenant(struct request *q, struct jw *w, int32_t number)
     const struct catalog_cache *catalog = q->server->setup.catalog;
     struct tenant_rules tenant;
     if (number == STATS_ALL || number == STATS_OTHER)
-        jw_kv_cstr(w, "tenant", number == STATS_ALL ? "*" : "_other");
+        jw_kv_cstr(w, "tenant", number == STATS_ALL ? "*" : TENANT_METRICS_OTHER);
     else if (catalog && catalog_cache_tenant(catalog, number, &q->arena, &tenant))
         jw_kv_str(w, "tenant", tenant.name);
 }

@@ -243,17 +243,6 @@ static bool task_body_is_word(struct str s)
     return true;
 }
 
-/* C0, DEL, and C1 as UTF-8 encodes it. */
-bool task_body_has_control(struct str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        if (c < ' ' || c == 0x7F || (c == 0xC2 && (unsigned char)s.p[i + 1] < 0xA0))
-            return true;
-    }
-    return false;
-}
-
 static enum err task_body_check_controls(const struct task_body *b, struct error *e)
 {
     const struct {
@@ -266,7 +255,7 @@ static enum err task_body_check_controls(const struct task_body *b, struct error
         { "dedupe_key", b->dedupe_key },
     };
     for (size_t i = 0; i < array_count(rows); i++)
-        if (task_body_has_control(rows[i].text))
+        if (str_has_control(rows[i].text))
             return error_field(e, rows[i].name, "must not hold control characters");
     return ERR_OK;
 }

@@ -98,4 +98,3 @@ extern words kind_names, gap_names, repeat_names, calendar_policy_names, catch_u
     delivery_names, backoff_names, jitter_names;
 
 /* Names and keys must not hold any. */
-bool task_body_has_control(struct str s);

@@ -25,6 +25,7 @@ struct task_context {
     struct tenant_set *needs;           /* NULL: not limited */
     bool only_times;                    /* a preview: the task needs no target */
     bool keeps_hidden;                  /* secret headers may be ***: the server has their values */
+    bool keeps_sealed;                  /* secret headers that are encrypted already stay as they are */
     bool no_workers;                    /* there is no fleet of workers: this node runs all tasks itself */
     int64_t timeout_max_ms;             /* the longest time that the queue lets a task run; 0: no limit */
     struct str trace;                   /* of a new task */

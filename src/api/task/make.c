@@ -144,7 +144,7 @@ static enum err task_make_set_retry(struct task_maker *m, struct task *t)
 static enum err task_make_keep_secrets(struct task_maker *m, enum target_kind kind, struct str config, struct task *t)
 {
     struct secret_sealer sealer = { m->c->secrets, m->c->tenant, m->current ? task_secrets_row(m->current) : m->c->id,
-                                    m->c->keeps_hidden };
+                                    m->c->keeps_hidden, m->c->keeps_sealed };
     return secret_headers_keep(m->current, kind, config, &sealer, m->a, &t->target_config, m->e);
 }
 

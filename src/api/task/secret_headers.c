@@ -100,13 +100,26 @@ static enum err secret_place_of(const struct secret_keeper *k, struct str name, 
     return str_find(name, '\\', 0) < name.n ? secret_decode(k, quoted, &ret->field) : ERR_OK;
 }
 
+/* The stored value of a header, if it is this text, encrypted for this place: then it stays, and the task is the same
+ * as before. Empty: it is not. */
+static struct str secret_unchanged(const struct secret_keeper *k, const struct secret_place *at, struct str name,
+                                   struct str plain)
+{
+    struct str old = secret_member(k->old, name), was;
+    struct error ignored;
+    bool same = str_starts(old, S("\"" SECRET_PREFIX)) &&
+                !secret_open(k->sealer->secrets, at, str_sub(old, 1, old.n - 1), k->a, &was, &ignored) &&
+                str_eq(was, plain);
+    return same ? old : S("");
+}
+
 /* Encrypts a value, a string in JSON. One that is encrypted stays as it is, unless it moves to another row. */
 static enum err secret_seal_value(const struct secret_keeper *k, struct str name, struct str value, bool stored,
                                   struct buf *out)
 {
     struct secret_place at;
     struct str plain;
-    bool sealed = stored && str_starts(value, S("\"" SECRET_PREFIX));
+    bool sealed = (stored || k->sealer->keeps_sealed) && str_starts(value, S("\"" SECRET_PREFIX));
     if (!k->sealer->secrets || !value.n || value.p[0] != '"' || (sealed && !k->from)) {
         buf_add(out, value);
         return ERR_OK;
@@ -119,6 +132,11 @@ static enum err secret_seal_value(const struct secret_keeper *k, struct str name
         return k->e->code;
     if (!header_is_secret(at.field)) { /* it looked like one by its escapes */
         buf_add(out, value);
+        return ERR_OK;
+    }
+    struct str old = secret_unchanged(k, &at, name, plain);
+    if (old.n) {
+        buf_add(out, old);
         return ERR_OK;
     }
     buf_char(out, '"');
@@ -222,13 +240,14 @@ enum err secret_headers_keep(const struct task *current, enum target_kind kind, 
     return as_it_is ? ERR_OK : secret_rewrite(&k, config, ret);
 }
 
-enum err secret_headers_move(const struct secret_sealer *to, struct uuid from, struct str config, struct arena *a,
-                             struct str *ret, struct error *e)
+enum err secret_headers_move(const struct secret_sealer *to, struct uuid from, struct str config, struct str old,
+                             struct arena *a, struct str *ret, struct error *e)
 {
+    struct secret_keeper k = { .old = secret_member(old, S("headers")), .sealer = to, .from = &from, .a = a, .e = e };
     *ret = config;
     if (!to->secrets || !str_contains_nocase(config, S("\"" SECRET_PREFIX)))
         return ERR_OK;
-    return secret_rewrite(&(struct secret_keeper){ .sealer = to, .from = &from, .a = a, .e = e }, config, ret);
+    return secret_rewrite(&k, config, ret);
 }
 
 /* ---- the keys of a configuration ---- */

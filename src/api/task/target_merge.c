@@ -28,18 +28,60 @@ static void target_merge_write(struct buf *out, struct str name, struct str valu
     buf_add(out, value);
 }
 
+/* A member that the edit has. */
+static void target_merge_write_given(struct buf *out, struct str name, struct str value)
+{
+    if (!str_eq(value, S("null")))
+        target_merge_write(out, name, value);
+}
+
+/* A header of the present object: as the edit has it, or as it is. */
+static void target_merge_header(struct str edit, struct str name, struct str value, struct buf *out)
+{
+    struct json_cursor c = { .text = edit };
+    struct str own, given;
+    while (json_next(&c, &own, &given))
+        if (str_eq_nocase(own, name)) {
+            target_merge_write_given(out, own, given);
+            return;
+        }
+    target_merge_write(out, name, value);
+}
+
+/* The headers of the edit that the present object does not have. The others are written at their place, so that an edit
+ * which changes nothing makes the same text. */
+static void target_merge_added(struct str current, struct str edit, struct buf *out)
+{
+    struct json_cursor c = { .text = edit };
+    struct str name, value;
+    while (json_next(&c, &name, &value)) {
+        bool is_written = target_merge_find(current, name, true).n && target_merge_find(edit, name, true).p == value.p;
+        if (!is_written)
+            target_merge_write_given(out, name, value);
+    }
+}
+
 static void target_merge_headers(struct str current, struct str edit, struct buf *out)
 {
-    struct json_cursor c = { .text = current }, added = { .text = edit };
+    struct json_cursor c = { .text = current };
     struct str name, value;
     buf_char(out, '{');
     while (json_next(&c, &name, &value))
-        if (!target_merge_find(edit, name, true).n)
-            target_merge_write(out, name, value);
-    while (json_next(&added, &name, &value))
-        if (!str_eq(value, S("null")))
-            target_merge_write(out, name, value);
+        target_merge_header(edit, name, value, out);
+    target_merge_added(current, edit, out);
     buf_char(out, '}');
+}
+
+/* What the edit makes of a member; empty: it says nothing of it. */
+static struct str target_merge_given(struct str current, struct str edit, struct str name, struct buf *headers)
+{
+    struct str given = target_merge_find(edit, name, false), old;
+    if (!str_eq(name, S("headers")) || !target_merge_is_object(given))
+        return given;
+    old = target_merge_find(current, name, false);
+    buf_reset(headers);
+    target_merge_headers(target_merge_is_object(old) ? old : S("{}"), given, headers);
+    return buf_str(headers);
 }
 
 static void target_merge_members(struct str current, struct str edit, struct buf *headers, struct buf *out)
@@ -47,18 +89,16 @@ static void target_merge_members(struct str current, struct str edit, struct buf
     struct json_cursor c = { .text = current }, added = { .text = edit };
     struct str name, value;
     buf_char(out, '{');
-    while (json_next(&c, &name, &value))
-        if (!target_merge_find(edit, name, false).n)
-            target_merge_write(out, name, value);
-    while (json_next(&added, &name, &value)) {
-        if (str_eq(name, S("headers")) && target_merge_is_object(value)) {
-            struct str old = target_merge_find(current, name, false);
-            target_merge_headers(target_merge_is_object(old) ? old : S("{}"), value, headers);
-            value = buf_str(headers);
-        }
-        if (!str_eq(value, S("null")))
+    while (json_next(&c, &name, &value)) {
+        struct str given = target_merge_given(current, edit, name, headers);
+        if (given.n)
+            target_merge_write_given(out, name, given);
+        else
             target_merge_write(out, name, value);
     }
+    while (json_next(&added, &name, &value))
+        if (!target_merge_find(current, name, false).n)
+            target_merge_write_given(out, name, target_merge_given(current, edit, name, headers));
     buf_char(out, '}');
 }
 

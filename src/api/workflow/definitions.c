@@ -6,11 +6,10 @@
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
-#include "api/workflow/definition_secrets.h"
 #include "api/workflow/run.h"
-#include "port/crypto.h"
+#include "workflow/definition_secrets.h"
 
-enum { WARNINGS_MAX = 20 };
+enum { WARNINGS_MAX = 20, HEADER_SHOWN = 128 };
 
 static void definitions_write_members(struct jw *w, const struct workflow_row *row, const struct dag *d)
 {
@@ -92,12 +91,15 @@ enum handled workflow_definitions_get(struct request *q, struct reader *r)
 /* The answer is stored with the change, so it is made before: from the latest version that was read. If another request
  * comes first, the client gets the version that its definition has; only the stored answer names another one. */
 struct definition_put {
+    struct str text; /* as it was given, with the secrets that were *** */
     struct definition definition;
     struct workflow_row row;
     uint32_t steps;
     bool exists, changed;
     struct sub_workflow *subs; /* those that are not stored, after definitions_check_subs */
     size_t sub_count;
+    struct definition_dropped dropped[WARNINGS_MAX]; /* secret headers that the latest version has */
+    size_t dropped_count;
 };
 
 /* A step that runs another workflow. */
@@ -107,11 +109,31 @@ struct sub_workflow {
     int64_t version; /* 0: the latest */
 };
 
+static void definitions_write_warning(struct jw *w, const char *field, const char *text)
+{
+    jw_object(w);
+    jw_kv_cstr(w, "field", field);
+    jw_kv_cstr(w, "message", text);
+    jw_object_end(w);
+}
+
+static void definitions_write_dropped(struct jw *w, const struct definition_dropped *d)
+{
+    char field[HEADER_SHOWN + 96];
+    snprintf(field, sizeof field, "steps[%zu].%starget_config.headers." STR_FMT, d->step,
+             d->compensates ? "compensate." : "", STR_ARG(str_utf8_cut(d->header, HEADER_SHOWN)));
+    definitions_write_warning(w, field,
+                              "is a secret header of the version before, and this version has none; to keep its value, "
+                              "send it as ***");
+}
+
 static void definitions_write_warnings(struct jw *w, const struct definition_put *p)
 {
     char field[32], text[STEP_NAME_MAX + 128];
     jw_key(w, "warnings");
     jw_array(w);
+    for (size_t i = 0; i < p->dropped_count; i++)
+        definitions_write_dropped(w, &p->dropped[i]);
     for (size_t i = 0; i < min_of(p->sub_count, (size_t)WARNINGS_MAX); i++) {
         const struct sub_workflow *s = &p->subs[i];
         snprintf(field, sizeof field, "steps[%u]", s->step);
@@ -120,10 +142,7 @@ static void definitions_write_warnings(struct jw *w, const struct definition_put
                      (long long)s->version);
         else
             snprintf(text, sizeof text, "no workflow is named '" STR_FMT "' yet", STR_ARG(s->name));
-        jw_object(w);
-        jw_kv_cstr(w, "field", field);
-        jw_kv_cstr(w, "message", text);
-        jw_object_end(w);
+        definitions_write_warning(w, field, text);
     }
     jw_array_end(w);
 }
@@ -196,13 +215,35 @@ static void definitions_on_put(struct op *op)
     request_answer(q);
 }
 
+/* With secrets, a text has another hash with each key. The same text is the same version, whatever key it was stored
+ * with. */
+static enum err definitions_compare(struct request *q, struct reader *r, const struct workflow_row *latest,
+                                    struct error *e)
+{
+    struct definition_put *p = q->context;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    enum err rc = definition_cache_get(q->server->definitions, r, q->who.tenant, latest->hash, &d, e);
+    if (rc)
+        return rc == ERR_NOT_FOUND || rc == ERR_CORRUPT ? ERR_OK : rc; /* this version replaces it */
+    if (str_eq(d->dag->text, p->text)) {
+        memcpy(p->definition.hash, latest->hash, DEFINITION_HASH);
+        return ERR_OK;
+    }
+    p->dropped_count = definition_secrets_dropped(p->text, d->dag->text, p->dropped, WARNINGS_MAX);
+    for (size_t i = 0; i < p->dropped_count; i++)
+        if (!arena_str(&q->arena, p->dropped[i].header, &p->dropped[i].header))
+            return error_no_room(e);
+    return ERR_OK;
+}
+
 static enum handled definitions_put(struct request *q, struct reader *r)
 {
     struct definition_put *p = q->context;
     struct error e = { 0 };
     struct workflow_row latest;
     enum err rc = reader_workflow(r, q->who.tenant, q->name, 0, &q->arena, &latest, &e);
-    if ((rc && rc != ERR_NOT_FOUND) || definitions_check_subs(q, r, p, &e))
+    if ((rc && rc != ERR_NOT_FOUND) || definitions_check_subs(q, r, p, &e) ||
+        (!rc && definitions_compare(q, r, &latest, &e)))
         return request_fail(q, &e);
     p->exists = rc == ERR_OK;
     bool same = p->exists && memcmp(latest.hash, p->definition.hash, DEFINITION_HASH) == 0;
@@ -261,11 +302,11 @@ enum handled workflow_definitions_put(struct request *q, struct reader *r)
     if (definition_read_all(text, &c, &d, errors))
         return run_refuse_definition(q, errors, NULL);
     struct definition_put *p = arena_new(&q->arena, struct definition_put);
-    p->definition = (struct definition){ .tenant = q->who.tenant, .text = text };
+    p->text = text;
     p->steps = d->n;
-    if (definitions_find_subs(q, d, p, &e))
+    if (definitions_find_subs(q, d, p, &e) ||
+        definition_secrets_seal(q->server->setup.secrets, q->who.tenant, text, &q->arena, &p->definition, &e))
         return request_fail(q, &e);
-    crypto_sha256(text, p->definition.hash);
     q->context = p;
     return definitions_put(q, r);
 }

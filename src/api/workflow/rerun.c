@@ -114,7 +114,7 @@ enum handled workflows_rerun(struct request *q, struct reader *r)
     if (run_read(q, r, &run, &e) || request_read_object(q, &doc, &e) ||
         json_read(doc.root, fields, array_count(fields), &b, &q->arena, &e) || rerun_check(q, r, &run, &b, &e))
         return request_fail(q, &e);
-    if (task_body_has_control(b.name)) {
+    if (str_has_control(b.name)) {
         (void)error_field(&e, "name", "must not hold control characters");
         return request_fail(q, &e);
     }

@@ -9,7 +9,7 @@
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "core/flow/step_data.h"
-#include "port/crypto.h"
+#include "workflow/definition_secrets.h"
 
 enum {
     BODY_TEXT_MAX = 8 << 20,
@@ -117,8 +117,8 @@ static enum err workflows_read_definition(struct request *q, struct run_body *b,
         *e = errors->v[0];
         return e->code;
     }
-    own->tenant = q->who.tenant;
-    crypto_sha256(own->text, own->hash);
+    if (definition_secrets_seal(q->server->setup.secrets, q->who.tenant, own->text, &q->arena, own, e))
+        return error_in(e, "definition");
     for (size_t i = 0; i < DEFINITION_HASH; i++)
         snprintf(b->hash + 2 * i, 3, "%02x", own->hash[i]);
     q->definition = own;

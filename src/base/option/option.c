@@ -85,6 +85,34 @@ static enum err option_check_time(const struct option_given_value *g, int64_t *r
     return ERR_OK;
 }
 
+static bool option_read_date(struct str text, int64_t *ret)
+{
+    enum { DATE = 10 };
+    char first[DATE + sizeof "T00:00:00Z"];
+    struct error ignored;
+    int n =
+        snprintf(first, sizeof first, STR_FMT "T00:00:00Z", STR_ARG(str_sub(text, 0, min_of(text.n, (size_t)DATE))));
+    return text.n == DATE && !rfc3339_parse((struct str){ first, (size_t)n }, ret, &ignored);
+}
+
+static enum err option_check_day(const struct option_given_value *g, int64_t *ret)
+{
+    return option_read_date(g->text, ret) ? ERR_OK : option_check_time(g, ret);
+}
+
+static enum err option_check_past(const struct option_given_value *g, int64_t *ret)
+{
+    struct error why;
+    if (duration_parse(g->text, ret, &why) == ERR_OK) {
+        *ret = -max_of(*ret, (int64_t)1);
+        return ERR_OK;
+    }
+    if (!option_read_date(g->text, ret) && rfc3339_parse(g->text, ret, &why))
+        return option_refuse(g, "a time such as 2026-02-10T08:00:00Z, a date, or how long ago, such as 2h", "");
+    *ret = max_of(*ret, (int64_t)0);
+    return ERR_OK;
+}
+
 static enum err option_check_choice(const struct option_given_value *g, int64_t *ret)
 {
     struct str rest = str_from(g->row->choices), choice;
@@ -116,7 +144,7 @@ static enum err option_check_text(const struct option_given_value *g, int64_t *r
 static enum err (*const option_checks[])(const struct option_given_value *g, int64_t *ret) = {
     [OPTION_TEXT] = option_check_text,         [OPTION_FLAG] = option_check_flag, [OPTION_INT] = option_check_int,
     [OPTION_DURATION] = option_check_duration, [OPTION_TIME] = option_check_time, [OPTION_CHOICE] = option_check_choice,
-    [OPTION_LIST] = option_check_text,
+    [OPTION_DAY] = option_check_day,           [OPTION_PAST] = option_check_past, [OPTION_LIST] = option_check_text,
 };
 
 static enum err option_add_to_list(struct option_value *v, const struct option_given_value *g)
@@ -340,6 +368,12 @@ const struct option_value *option_get(const struct options *o, const char *name)
 bool option_given(const struct options *o, const char *name)
 {
     return option_get(o, name)->source > FROM_PRESET;
+}
+
+int64_t option_past_ms(const struct options *o, const char *name, int64_t now_ms)
+{
+    int64_t ms = option_get(o, name)->number;
+    return ms < 0 ? max_of(now_ms + ms, (int64_t)0) : ms;
 }
 
 bool option_known(const struct options *o, const char *flag)

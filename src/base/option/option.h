@@ -15,8 +15,10 @@ enum option_type {
     OPTION_INT,      /* within [min, max] */
     OPTION_DURATION, /* milliseconds, within [min, max] */
     OPTION_TIME,     /* RFC 3339 only; stored as milliseconds */
-    OPTION_CHOICE,   /* one of choices, ignoring case; stored as its index */
-    OPTION_LIST,     /* text; a flag may be repeated, other sources give one text */
+    OPTION_DAY,      /* of a range: also a date, which is its first moment in UTC */
+    OPTION_PAST,   /* of a range that is over: also a duration, how long ago; stored as its negative (option_past_ms) */
+    OPTION_CHOICE, /* one of choices, ignoring case; stored as its index */
+    OPTION_LIST,   /* text; a flag may be repeated, other sources give one text */
 };
 
 struct option {
@@ -40,7 +42,7 @@ enum { OPTION_LIST_MAX = 64, OPTION_ENV_TEXT = 96, OPTION_FILE_MAX = 1 << 20 };
 
 struct option_value {
     struct str text; /* as given; p is NULL if neither given nor preset */
-    int64_t number;  /* OPTION_FLAG 0/1, INT, DURATION and TIME in ms, CHOICE's index */
+    int64_t number;  /* OPTION_FLAG 0/1, INT, DURATION, TIME, DAY and PAST in ms, CHOICE's index */
     struct str list[OPTION_LIST_MAX];
     size_t list_count;
     enum option_source source;
@@ -86,8 +88,9 @@ void option_env_name(const char *key, char out[OPTION_ENV_TEXT]);
 
 /* name is the flag, or the key if the option has no flag. It must be in the table. */
 const struct option_value *option_get(const struct options *o, const char *name);
-bool option_given(const struct options *o, const char *name); /* by any source but the preset */
-bool option_known(const struct options *o, const char *flag); /* whether the table has it */
+bool option_given(const struct options *o, const char *name);                      /* by any source but the preset */
+int64_t option_past_ms(const struct options *o, const char *name, int64_t now_ms); /* of an OPTION_PAST that is given */
+bool option_known(const struct options *o, const char *flag);                      /* whether the table has it */
 
 /* Writes the option list of --help: one line each, aligned, wrapped at 100 columns, with default and range. */
 void options_help(const struct option *rows, size_t count, struct buf *out);

@@ -1,6 +1,8 @@
 /* Connects to RabbitMQ, calls methods and publishes. frames.c reads frames. */
 #include "broker/amqp/link.h"
 
+#include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -8,6 +10,7 @@
 #include <amqp_ssl_socket.h>
 #include <amqp_tcp_socket.h>
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "broker/amqp/internal.h"
@@ -137,6 +140,55 @@ static amqp_rpc_reply_t rabbit_login(const struct rabbit_link *l, amqp_connectio
                                       AMQP_SASL_METHOD_PLAIN, l->url->user, l->url->password);
 }
 
+static bool rabbit_may_connect(struct rabbit_link *l, const struct addrinfo *all)
+{
+    bool allowed = all;
+    for (const struct addrinfo *i = all; allowed && i; i = i->ai_next)
+        allowed = l->hooks->address_allowed(l, i->ai_addr);
+    return allowed;
+}
+
+/* Connects to the first of the addresses that answers. */
+static int rabbit_open_addresses(amqp_connection_state_t state, const struct addrinfo *all, int port,
+                                 const struct timeval *limit)
+{
+    int status = AMQP_STATUS_SOCKET_ERROR;
+    for (const struct addrinfo *i = all; i && status; i = i->ai_next) {
+        char address[INET6_ADDRSTRLEN + IF_NAMESIZE];
+        amqp_socket_t *s = amqp_tcp_socket_new(state); /* replaces the one before */
+        if (s && !getnameinfo(i->ai_addr, i->ai_addrlen, address, sizeof address, NULL, 0, NI_NUMERICHOST))
+            status = amqp_socket_open_noblock(s, address, port, limit);
+    }
+    return status;
+}
+
+/* Resolves the name of the host, asks for each address, and connects. *ret_allowed false: it may not. */
+static int rabbit_open_checked(struct rabbit_link *l, amqp_connection_state_t state, const struct timeval *limit,
+                               bool *ret_allowed)
+{
+    const struct rabbit_host *host = &l->url->hosts[l->host];
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *all = NULL;
+    char port[8];
+    snprintf(port, sizeof port, "%d", host->port);
+    if (getaddrinfo(host->name, port, &hints, &all))
+        return AMQP_STATUS_HOSTNAME_RESOLUTION_FAILED;
+    *ret_allowed = rabbit_may_connect(l, all);
+    int status = *ret_allowed ? rabbit_open_addresses(state, all, host->port, limit) : AMQP_STATUS_OK;
+    freeaddrinfo(all);
+    return status;
+}
+
+/* With a guard, and without TLS, by the addresses that the guard has seen. */
+static int rabbit_open_socket(struct rabbit_link *l, amqp_connection_state_t state, amqp_socket_t *s,
+                              const struct timeval *limit, bool *ret_allowed)
+{
+    const struct rabbit_host *host = &l->url->hosts[l->host];
+    *ret_allowed = true;
+    if (l->hooks->address_allowed && !l->url->tls)
+        return rabbit_open_checked(l, state, limit, ret_allowed);
+    return amqp_socket_open_noblock(s, host->name, host->port, limit);
+}
+
 static enum err rabbit_connect_host(struct rabbit_link *l, amqp_connection_state_t state, struct error *e)
 {
     const struct rabbit_host *host = &l->url->hosts[l->host];
@@ -146,12 +198,13 @@ static enum err rabbit_connect_host(struct rabbit_link *l, amqp_connection_state
         return e->code;
     amqp_set_handshake_timeout(state, &calling);
     amqp_set_rpc_timeout(state, &calling);
-    int status = amqp_socket_open_noblock(s, host->name, host->port, &connecting);
+    bool allowed;
+    int status = rabbit_open_socket(l, state, s, &connecting, &allowed);
     if (status) /* librabbitmq keeps the cause of a socket error to itself */
         return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d: %s", host->name, host->port,
                          status == AMQP_STATUS_SOCKET_ERROR ? "the connection is refused, or the host is not reachable"
                                                             : amqp_error_string2(status));
-    if (l->hooks->peer_allowed && !l->hooks->peer_allowed(l, amqp_get_sockfd(state)))
+    if (!allowed || (l->hooks->peer_allowed && !l->hooks->peer_allowed(l, amqp_get_sockfd(state))))
         return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d: address is not allowed", host->name, host->port);
     rabbit_set_write_timeout(state);
     amqp_rpc_reply_t r = rabbit_login(l, state);

@@ -8,6 +8,8 @@
  * A broker that is short of memory or disk stops reading from connections that publish, and says so (`blocked`).
  * Therefore consuming and publishing use different links.
  * A link is used by one thread at a time: its owner locks. */
+#include <sys/socket.h>
+
 #include <amqp.h>
 
 #include "base/buf.h"
@@ -45,6 +47,10 @@ struct rabbit_hooks {
     void (*closed)(struct rabbit_link *);
     /* A published message was routed to no queue. May be NULL. */
     void (*returned)(struct rabbit_link *, const struct rabbit_message *m);
+    /* May this address be connected to? If one of a name's addresses may not, none is. A name is resolved once, and the
+     * addresses that were checked are connected to; with TLS librabbitmq resolves it once more, because it needs the
+     * name for the certificate. NULL: all may. */
+    bool (*address_allowed)(struct rabbit_link *, const struct sockaddr *to);
     /* Called after a connect: may this broker be used? NULL: every broker may. */
     bool (*peer_allowed)(struct rabbit_link *, int fd);
 };

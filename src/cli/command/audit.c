@@ -1,6 +1,4 @@
 /* belfry audit - prints the audit log: who changed what, and from where. */
-#include "base/duration.h"
-#include "base/rfc3339.h"
 #include "cli/command/commands.h"
 #include "cli/filter.h"
 #include "cli/ids.h"
@@ -11,8 +9,8 @@ enum { COLUMNS = 9, PATH_BYTES = 2048 };
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "since", .type = OPTION_TEXT, .value = "WHEN", .help = "only what was done since then: a time, or how long ago, such as 2h" },
-    { .flag = "until", .type = OPTION_TEXT, .value = "WHEN", .help = "only what was done before then" },
+    { .flag = "since", .type = OPTION_PAST, .value = "WHEN", .help = "only what was done since then: a time, a date, or how long ago, such as 2h" },
+    { .flag = "until", .type = OPTION_PAST, .value = "WHEN", .help = "only what was done before then" },
     { .flag = "by", .type = OPTION_TEXT, .value = "KEY", .help = "only by this API key: its id (the ten characters behind bf_) or name; or cert:NAME, or system" },
     { .flag = "action", .type = OPTION_TEXT, .value = "ACTION", .help = "only this action; a * at the end stands for anything: 'DELETE *'" },
     { .flag = "object", .type = OPTION_TEXT, .value = "ID|NAME", .help = "only what was done to this task, queue, key …; a task or key may be given by its present name, too" },
@@ -26,7 +24,7 @@ static const char detail[] =
     "wrong; COUNT is how many came from that address. --json has the hash of the request's body, too.\n"
     "\n"
     "Examples:\n"
-    "  belfry audit --since 1d\n"
+    "  belfry audit --since 2026-02-10 --until 2026-02-11\n"
     "  belfry audit --object 019c3f2e-7a40-7000-8000-000000000001\n"
     "  belfry audit --action 'DELETE *' --by 4RkP2vGq8Z --all --json\n";
 
@@ -53,36 +51,16 @@ static void audit_add_row(struct rows *r, const json_t *row)
               audit_cell(r, row, "object_name"), count, audit_cell(r, row, "outcome"));
 }
 
-/* A time, or a duration before now. Not given: *ret stays. */
-static enum err audit_add_time(struct cli *cli, const struct options *o, const char *flag, const char *name,
-                               struct buf *path, int64_t *ret, struct error *e)
-{
-    struct error why;
-    char text[RFC3339_TEXT + 1];
-    int64_t ms;
-    if (!option_given(o, flag))
-        return ERR_OK;
-    struct str given = option_get(o, flag)->text;
-    if (duration_parse(given, &ms, &why) == ERR_OK)
-        ms = clock_wall_ms(cli->clock) - ms;
-    else if (rfc3339_parse(given, &ms, &why))
-        return error_field(e, flag, "must be a time such as 2026-02-10T08:00:00Z, or how long ago, such as 2h");
-    rfc3339_format(ms, text);
-    query_add(path, name, str_from(text));
-    *ret = ms;
-    return ERR_OK;
-}
-
 static enum err audit_add_filters(struct cli *cli, const struct options *o, struct buf *path, struct error *e)
 {
     static const char *const texts[] = { "action", "tenant" };
-    int64_t since_ms = INT64_MIN, until_ms = INT64_MAX;
-    buf_text(path, "/v1/audit");
-    if (audit_add_time(cli, o, "since", "from", path, &since_ms, e) ||
-        audit_add_time(cli, o, "until", "to", path, &until_ms, e))
-        return e->code;
-    if (until_ms <= since_ms)
+    int64_t now_ms = clock_wall_ms(cli->clock);
+    bool has_both = option_given(o, "since") && option_given(o, "until");
+    if (has_both && option_past_ms(o, "until", now_ms) <= option_past_ms(o, "since", now_ms))
         return error_set(e, ERR_INVALID, "--until must be after --since");
+    buf_text(path, "/v1/audit");
+    query_add_past(path, o, "since", "from", now_ms);
+    query_add_past(path, o, "until", "to", now_ms);
     for (size_t i = 0; i < array_count(texts); i++)
         if (option_given(o, texts[i]))
             query_add(path, texts[i], option_get(o, texts[i])->text);

@@ -1,5 +1,4 @@
 /* belfry history - prints the attempts of a task or of all tasks, or the occurrences of a recurring task. */
-#include "base/rfc3339.h"
 #include "cli/command/commands.h"
 #include "cli/filter.h"
 #include "cli/ids.h"
@@ -17,8 +16,8 @@ static const struct option options[] = {
       .help = "only attempts in this state: COMPLETED, FAILED, LOST, CANCELLED; with --occurrences also SKIPPED, EXPIRED, SCHEDULED …" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "without TASK: only attempts of tasks in this queue" },
     { .flag = "worker", .type = OPTION_TEXT, .value = "WORKER", .help = "without TASK: only attempts of this worker" },
-    { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "without TASK: only attempts that ended at this time or later" },
-    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "without TASK: only attempts that ended before this time" },
+    { .flag = "from", .type = OPTION_PAST, .value = "WHEN", .help = "without TASK: only attempts that ended then or later: a time, a date, or how long ago, such as 2h" },
+    { .flag = "to", .type = OPTION_PAST, .value = "WHEN", .help = "without TASK: only attempts that ended before then" },
 };
 /* clang-format on */
 
@@ -115,18 +114,10 @@ static void history_add_of_all(struct rows *r, const json_t *x)
               table_text(&r->table, json_text_at(x, "error_message")));
 }
 
-static void history_add_time(const struct options *o, const char *name, struct buf *path)
-{
-    char text[RFC3339_TEXT + 1];
-    if (!option_given(o, name))
-        return;
-    rfc3339_format(option_get(o, name)->number, text);
-    query_add(path, name, str_from(text));
-}
-
 static enum exit_code history_of_all(struct cli *cli, const struct options *o)
 {
     static const char *const texts[] = { "status", "queue", "worker" };
+    int64_t now_ms = clock_wall_ms(cli->clock);
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, PATH_BYTES);
@@ -137,8 +128,8 @@ static enum exit_code history_of_all(struct cli *cli, const struct options *o)
     for (size_t i = 0; i < array_count(texts); i++)
         if (option_given(o, texts[i]))
             query_add(&path, texts[i], option_get(o, texts[i])->text);
-    history_add_time(o, "from", &path);
-    history_add_time(o, "to", &path);
+    query_add_past(&path, o, "from", "from", now_ms);
+    query_add_past(&path, o, "to", "to", now_ms);
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "executions", .limit = pages_limit(o) };
     struct rows r = { .header = history_all_header, .add = history_add_of_all, .keep = { 1, 2, 3, ALL_COLUMNS } };
     return rows_print(cli, o, &p, &r, ALL_COLUMNS, "nothing ran");

@@ -10,9 +10,12 @@ static const char detail[] = "Examples:\n"
                              "  belfry list\n"
                              "  belfry list --status FAILED --all\n"
                              "  belfry list --recurring --queue mail\n"
+                             "  belfry list --search order-4711 --all\n"
+                             "  belfry list --search 'payload:\"order\": 4711' --limit 5\n"
                              "  belfry list --due-before 2026-02-10T08:00:00Z --limit 100\n"
                              "  belfry list --status PAUSED --all --json | jq -r .id\n"
                              "\n"
+                             "A search looks at all tasks, newest first, until it has found --limit of them.\n"
                              "Times are UTC.\n";
 
 static void list_header(struct table *t)
@@ -48,7 +51,7 @@ const struct command command_list = {
     .summary = "print tasks, optionally filtered",
     .detail = detail,
     .options = filter_options,
-    .option_count = FILTER_OPTION_COUNT,
+    .option_count = FILTER_LIST_COUNT,
     .shared_options = page_options,
     .shared_count = PAGE_OPTION_COUNT,
     .run = command_list_run,

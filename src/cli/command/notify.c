@@ -7,7 +7,7 @@
 #include "cli/verbs.h"
 #include "cli/when.h"
 
-enum { SETTING_COLUMNS = 5, INCIDENT_COLUMNS = 7, SENT_COLUMNS = 7, BODY_MAX = 64 * 1024 };
+enum { SETTING_COLUMNS = 6, INCIDENT_COLUMNS = 7, SENT_COLUMNS = 7, BODY_MAX = 64 * 1024 };
 #define SETTINGS  "/v1/notification-settings"
 #define INCIDENTS "/v1/incidents"
 #define SENT      "/v1/notifications"
@@ -59,10 +59,12 @@ static const char detail[] =
 
 static void notify_header(struct table *t)
 {
-    table_row(t, SETTING_COLUMNS, "ID", "NAME", "TELLS", "BY", "STATE");
+    table_row(t, SETTING_COLUMNS, "ID", "NAME", "TELLS", "BY", "TO", "STATE");
 }
 
-static const char *const notify_kinds[] = { "success", "failure", "retry", "missed", "dead_letter", "recovered" };
+static const char *const notify_kinds[] = {
+    "success", "failure", "retry", "missed", "dead_letter", "recovered", "alert"
+};
 
 static void notify_kinds_text(const json_t *setting, struct buf *out)
 {
@@ -74,12 +76,41 @@ static void notify_kinds_text(const json_t *setting, struct buf *out)
     }
 }
 
+/* The address, the first of several, or the server and its topic. */
+static void notify_place_text(const json_t *setting, struct buf *out)
+{
+    struct str url = json_text_at(setting, "delivery_config.url"),
+               topic = json_text_at(setting, "delivery_config.topic");
+    table_plain_text(url.n ? url : json_text_at(setting, "delivery_config.to[0]"), SIZE_MAX, out);
+    table_plain_text(topic, SIZE_MAX, out);
+    size_t more = json_array_size(json_at(setting, "delivery_config.to"));
+    if (more > 1)
+        buf_printf(out, " and %zu more", more - 1);
+}
+
+/* "muted until 2026-02-10 08:00:00"; out is as it was if it is not muted now. */
+static bool notify_muted_text(const json_t *of, int64_t now_ms, char out[CELL_TEXT])
+{
+    char until[WHEN_TEXT];
+    int64_t until_ms;
+    if (!json_time_at(of, "muted_until", &until_ms) || until_ms <= now_ms)
+        return false;
+    when_utc(until_ms, until);
+    snprintf(out, CELL_TEXT, "muted until %s", until);
+    return true;
+}
+
 static void notify_add_row(struct rows *r, const json_t *setting)
 {
-    bool enabled = json_is_true(json_at(setting, "enabled"));
+    char state[CELL_TEXT] = "enabled";
+    if (!json_is_true(json_at(setting, "enabled")))
+        snprintf(state, sizeof state, "disabled");
+    else
+        (void)notify_muted_text(setting, clock_wall_ms(r->cli->clock), state);
     table_row(&r->table, SETTING_COLUMNS, table_text(&r->table, json_text_at(setting, "id")),
               table_text(&r->table, json_text_at(setting, "name")), task_cell(&r->table, notify_kinds_text, setting),
-              table_text(&r->table, json_text_at(setting, "delivery_type")), enabled ? "enabled" : "disabled");
+              table_text(&r->table, json_text_at(setting, "delivery_type")),
+              task_cell(&r->table, notify_place_text, setting), state);
 }
 
 static enum exit_code notify_list(struct verb_work *w)
@@ -103,9 +134,9 @@ static enum err notify_write_kinds(const struct verb_work *w, struct jw *j, stru
             if (str_eq(str_trim(word), str_from(notify_kinds[i])))
                 snprintf(member, sizeof member, "on_%s", notify_kinds[i]);
         if (!member[0])
-            return error_field(e, "--on",
-                               "'" STR_FMT "' is none of success, failure, retry, missed, dead_letter, recovered",
-                               STR_ARG(str_utf8_cut(word, 40)));
+            return error_field(
+                e, "--on", "'" STR_FMT "' is none of success, failure, retry, missed, dead_letter, recovered, alert",
+                STR_ARG(str_utf8_cut(word, 40)));
         jw_kv_bool(j, member, true);
     }
     return ERR_OK;
@@ -236,19 +267,25 @@ static const struct named_fact sent_facts[] = {
     { "Error", "error", FACT_TEXT },         { "Sent", "sent_at", FACT_MOMENT },
 };
 
-static void notify_print_sent(struct verb_work *w, const struct json_doc *doc, struct buf *out)
-{
-    named_facts_print(w->cli, doc->root, sent_facts, array_count(sent_facts), out);
-}
-
+/* A test that was not received is an exit code. */
 static enum exit_code notify_test(struct verb_work *w)
 {
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    cleanup_with(buf_release) struct buf out;
     char path[VERB_PATH];
     enum exit_code code = notify_setting_path(w, "/test", path);
+    struct client_request call = { .method = "POST", .path = path, .about = w->name };
+    if (code == EXIT_DONE)
+        code = client_call(w->client, &call, &a);
     if (code)
         return code;
-    return verb_call(w, &(struct client_request){ .method = "POST", .path = path, .about = w->name }, notify_print_sent,
-                     NULL);
+    buf_init(&out, BODY_MAX);
+    if (w->json)
+        client_json_line(&out, buf_str(&a.body));
+    else
+        named_facts_print(w->cli, a.doc.root, sent_facts, array_count(sent_facts), &out);
+    cli_print(w->cli, &out);
+    return str_eq(json_text_at(a.doc.root, "state"), S("FAILED")) ? EXIT_REFUSED : EXIT_DONE;
 }
 
 /* ---- incidents ---- */
@@ -269,11 +306,16 @@ static const char *notify_time(const json_t *object, const char *member, char ou
 
 static void notify_add_incident(struct rows *r, const json_t *incident)
 {
-    char count[32], first[WHEN_TEXT], last[WHEN_TEXT];
+    char count[32], first[WHEN_TEXT], last[WHEN_TEXT], state[CELL_TEXT];
     struct str name = json_text_at(incident, "tasks[0].name");
     number_text(incident, "count", count);
-    table_row(&r->table, INCIDENT_COLUMNS, table_text(&r->table, json_text_at(incident, "id")),
-              table_text(&r->table, json_text_at(incident, "state")),
+    bool is_open = str_eq(json_text_at(incident, "state"), S("OPEN"));
+    table_cell(json_text_at(incident, "state"), state);
+    if (is_open && json_text_at(incident, "acknowledged_at").n)
+        snprintf(state, sizeof state, "acknowledged");
+    if (is_open)
+        (void)notify_muted_text(incident, clock_wall_ms(r->cli->clock), state);
+    table_row(&r->table, INCIDENT_COLUMNS, table_text(&r->table, json_text_at(incident, "id")), state,
               table_text(&r->table, json_text_at(incident, "kind")), count, notify_time(incident, "first_at", first),
               notify_time(incident, "last_at", last),
               table_text(&r->table, name.n ? name : json_text_at(incident, "tasks[0].id")));
@@ -298,6 +340,13 @@ static enum exit_code notify_ack(struct verb_work *w)
                      "acknowledged");
 }
 
+static void notify_print_mute(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+{
+    char text[CELL_TEXT] = "muted";
+    (void)notify_muted_text(doc->root, clock_wall_ms(w->cli->clock), text);
+    buf_printf(out, "%s %s\n", w->name, text);
+}
+
 static enum exit_code notify_mute(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf body;
@@ -311,7 +360,7 @@ static enum exit_code notify_mute(struct verb_work *w)
     jw_object_end(&j);
     snprintf(path, sizeof path, INCIDENTS "/%s/mute", w->name);
     struct client_request call = { .method = "POST", .path = path, .body = buf_str(&body), .about = w->name };
-    return verb_call(w, &call, NULL, "muted");
+    return verb_call(w, &call, notify_print_mute, NULL);
 }
 
 /* ---- what was sent ---- */

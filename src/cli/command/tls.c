@@ -12,7 +12,7 @@
 enum {
     TEXT_MAX = 16384,
     AUTHORITY_DAYS = 3650,
-    HOSTS_MAX = OPTION_LIST_MAX + 4,
+    HOSTS_MAX = 2 * OPTION_LIST_MAX, /* a certificate has no room for more */
     NAME_TEXT = 300,
     EARLIER_MS = 300000, /* clocks of other machines may be late */
 };
@@ -37,17 +37,28 @@ static const char *const tls_file_names[] = {
     [SERVER_KEY] = "server.key", [CLIENT_CERT] = "client.crt", [CLIENT_KEY] = "client.key",
 };
 
-/* "DNS:NAME", or "IP:ADDRESS" if it looks like an address. */
+/* "DNS:NAME", or "IP:ADDRESS" if it looks like an address; once. */
 static void tls_init_add_host(struct tls_init *t, struct str host)
 {
     bool is_address = str_find(host, ':', 0) < host.n;
     bool has_letter = false;
+    char name[NAME_TEXT];
     for (size_t i = 0; i < host.n; i++)
         has_letter |= !is_digit(host.p[i]) && host.p[i] != '.';
-    snprintf(t->hosts[t->host_count], NAME_TEXT, "%s:" STR_FMT, is_address || !has_letter ? "IP" : "DNS",
-             STR_ARG(host));
+    snprintf(name, sizeof name, "%s:" STR_FMT, is_address || !has_letter ? "IP" : "DNS", STR_ARG(host));
+    for (size_t i = 0; i < t->host_count; i++)
+        if (str_eq_nocase(str_from(t->hosts[i]), str_from(name)))
+            return;
+    if (t->host_count == HOSTS_MAX)
+        return;
+    memcpy(t->hosts[t->host_count], name, sizeof name);
     t->names[t->host_count] = t->hosts[t->host_count];
     t->host_count++;
+}
+
+static void tls_init_on_old_host(void *context, const char *host)
+{
+    tls_init_add_host(context, str_from(host));
 }
 
 static void tls_init_add_hosts(struct tls_init *t)
@@ -188,7 +199,10 @@ static enum exit_code command_tls_run(struct cli *cli, const struct options *o)
         code = cli_fail(cli, "tls", &e, EXIT_USAGE);
     } else {
         tls_init_add_hosts(t);
-        if (tls_init_prepare(t, &e) || tls_init_make(t, &e))
+        enum err rc = tls_init_prepare(t, &e);
+        if (!rc) /* with --force: those that it had */
+            certificate_each_host(t->paths[SERVER_CERT], tls_init_on_old_host, t);
+        if (rc || tls_init_make(t, &e))
             code = cli_fail(cli, "tls", &e, EXIT_REFUSED);
         else if (option_get(o, "json")->number)
             tls_init_print_json(t);
@@ -217,13 +231,13 @@ const struct command command_tls = {
     .detail =
         "Makes a private certificate authority, a certificate of the server for localhost, this machine's name and each --host,\n"
         "and one of a client. Prints the settings and commands that use them. If DIR already has an authority, that one signs:\n"
-        "with --force this renews the certificates, and a running server takes them within 5 s. Without DIR: tls in the data\n"
-        "directory.\n"
+        "with --force this renews the certificates, and a running server takes them within 5 s. The certificate of the server\n"
+        "keeps the names that it had; remove server.crt first to drop them. Without DIR: tls in the data directory.\n"
         "\n"
         "Examples:\n"
         "  belfry tls init\n"
         "  belfry tls init /etc/belfry/tls --host scheduler.example.com --host 192.0.2.7\n"
-        "  belfry tls init /etc/belfry/tls --host scheduler.example.com --force     renew\n",
+        "  belfry tls init /etc/belfry/tls --force     renew\n",
     .options = options,
     .option_count = array_count(options),
     .run = command_tls_run,

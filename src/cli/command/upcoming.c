@@ -1,5 +1,5 @@
 /* belfry upcoming - prints the next fires of a task, or of all tasks between two times. */
-#include "base/rfc3339.h"
+#include "base/date.h"
 #include "cli/command/commands.h"
 #include "cli/filter.h"
 #include "cli/ids.h"
@@ -82,15 +82,6 @@ static void upcoming_add_minute(struct rows *r, const json_t *minute)
     table_row(&r->table, MINUTE_COLUMNS, table_text(&r->table, json_text_at(minute, "at")), fires);
 }
 
-static void upcoming_add_time(const struct options *o, const char *flag, struct buf *path)
-{
-    char text[RFC3339_TEXT + 1];
-    if (!option_given(o, flag))
-        return;
-    rfc3339_format(option_get(o, flag)->number, text);
-    query_add(path, flag, str_from(text));
-}
-
 static enum err upcoming_check(const struct options *o, struct error *e)
 {
     if (!o->word_count)
@@ -112,8 +103,8 @@ static void upcoming_write_path(const struct options *o, const char *id, struct 
     snprintf(count, sizeof count, "%lld", (long long)option_get(o, "count")->number);
     if (!option_get(o, "minutes")->number && one)
         query_add(path, "count", str_from(count));
-    upcoming_add_time(o, "from", path);
-    upcoming_add_time(o, "to", path);
+    query_add_day(path, o, "from");
+    query_add_day(path, o, "to");
     if (option_given(o, "queue"))
         query_add(path, "queue", option_get(o, "queue")->text);
     if (option_get(o, "minutes")->number)
@@ -199,8 +190,8 @@ static enum exit_code command_upcoming_run(struct cli *cli, const struct options
 static const struct option options[] = {
     { .flag = "count", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "10", .min = 1, .max = 1000,
       .help = "number of fires; skipped ones are shown in addition" },
-    { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "from this time on; default: now" },
-    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "without TASK: until this time; default: 1 h after --from" },
+    { .flag = "from", .type = OPTION_DAY, .value = "TIME", .help = "from this time or date on; default: now" },
+    { .flag = "to", .type = OPTION_DAY, .value = "TIME", .help = "without TASK: until this time or date; default: 1 h after --from" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "without TASK: only tasks of this queue" },
     { .flag = "minutes", .type = OPTION_FLAG, .help = "without TASK: print the number of fires in each minute" },
 };

@@ -10,7 +10,14 @@
 #include "cli/table.h"
 #include "cli/when.h"
 
-enum { PATH_BYTES = 1024, LINE_BYTES = 64 << 10, PAUSE_MS = 1000, EVENT_WIDTH = 8, STATUS_WIDTH = 11 };
+enum {
+    PATH_BYTES = 1024,
+    LINE_BYTES = 64 << 10,
+    PAUSE_MS = 1000,
+    EVENT_WIDTH = 9,
+    STATUS_WIDTH = 11,
+    CHANGE_WIDTH = 13
+};
 
 /* clang-format off */
 static const struct option options[] = {
@@ -121,6 +128,16 @@ static void watch_add_job(const struct watch *w, const json_t *data, struct buf 
         buf_printf(out, "  %lld failed", (long long)json_i64_at(data, "failed", 0));
 }
 
+static void watch_add_incident(const struct watch *w, const json_t *data, struct buf *out)
+{
+    char cell[CELL_TEXT];
+    watch_add_word(w, json_text_at(data, "change"), CHANGE_WIDTH, out);
+    buf_printf(out, "%s", table_cell(json_text_at(data, "id"), cell));
+    buf_printf(out, "  %s", table_cell(json_text_at(data, "kind"), cell));
+    buf_printf(out, "  %s  %lld times", table_cell(json_text_at(data, "cause"), cell),
+               (long long)json_i64_at(data, "count", 0));
+}
+
 static void watch_add_node(const struct watch *w, const json_t *data, struct buf *out)
 {
     char cell[CELL_TEXT];
@@ -139,8 +156,9 @@ static const struct {
     const char *name;
     void (*add)(const struct watch *w, const json_t *data, struct buf *out);
 } watch_events[] = {
-    { "task", watch_add_task }, { "counts", watch_add_counts }, { "job", watch_add_job },
-    { "node", watch_add_node }, { "gap", watch_add_detail },    { "end", watch_add_detail },
+    { "task", watch_add_task },         { "counts", watch_add_counts }, { "job", watch_add_job },
+    { "incident", watch_add_incident }, { "node", watch_add_node },     { "gap", watch_add_detail },
+    { "end", watch_add_detail },
 };
 
 /* False: there is nothing to print. An event of a newer server is not known. */
@@ -206,8 +224,9 @@ static bool watch_on_event(void *context, struct str name, struct str data)
         watch_say(w, "connected again");
     w->is_lost = false;
     w->reconnect.lost_ns = 0;
+    struct str reason = json_text_at(doc.root, "reason");
     if (str_eq(name, S("end")))
-        w->is_final = !str_eq(json_text_at(doc.root, "reason"), S("SHUTDOWN"));
+        w->is_final = !str_eq(reason, S("SHUTDOWN")) && !str_eq(reason, S("ROOM"));
     bool more = w->json ? watch_print_json(w, name, data) : watch_print_line(w, name, doc.root);
     json_doc_release(&doc);
     fflush(w->cli->out);

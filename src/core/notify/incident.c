@@ -1,12 +1,21 @@
 #include "core/notify/incident.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/json/json.h"
 
+enum { KEY_CAUSE = 24 }; /* so many bytes of a cause fit into a key */
+
 const char *const incident_kind_names[INCIDENT_KINDS + 1] = {
 #define X(name) [INCIDENT_##name] = #name,
     INCIDENT_KIND_MAP(X)
+#undef X
+};
+
+const char *const incident_change_names[INCIDENT_CHANGES + 1] = {
+#define X(name) [INCIDENT_CHANGE_##name] = #name,
+    INCIDENT_CHANGE_MAP(X)
 #undef X
 };
 
@@ -24,8 +33,11 @@ void incident_key(struct uuid setting, enum incident_kind kind, struct str cause
 {
     char id[UUID_TEXT + 1];
     uuid_format(setting, id);
-    snprintf(out, INCIDENT_KEY_TEXT, "%s:%d:" STR_FMT, id, (int)kind,
-             STR_ARG(str_sub(cause, 0, min_of(cause.n, (size_t)24))));
+    if (cause.n <= KEY_CAUSE)
+        snprintf(out, INCIDENT_KEY_TEXT, "%s:%d:" STR_FMT, id, (int)kind, STR_ARG(cause));
+    else
+        snprintf(out, INCIDENT_KEY_TEXT, "%s:%d:%.8s%016" PRIx64, id, (int)kind, cause.p,
+                 hash_bytes(HASH_STABLE, cause));
 }
 
 /* ---- the document ---- */
@@ -61,16 +73,20 @@ static const struct json_field incident_fields[] = {
     { .name = "setting", .kind = JSON_KIND_STR, AT(setting), .required = true },
     { .name = "kind", .kind = JSON_KIND_ENUM, AT(i.kind), .names = incident_kind_names, .required = true },
     { .name = "cause", .kind = JSON_KIND_STR, AT(i.cause) },
+    { .name = "detail", .kind = JSON_KIND_STR, AT(i.detail) },
+    { .name = "host", .kind = JSON_KIND_STR, AT(i.host) },
     { .name = "count", .kind = JSON_KIND_I64, AT(i.count) },
     { .name = "first_ms", .kind = JSON_KIND_I64, AT(i.first_ms) },
     { .name = "last_ms", .kind = JSON_KIND_I64, AT(i.last_ms) },
     { .name = "fails", .kind = JSON_KIND_I64, AT(i.fails) },
     { .name = "told", .kind = JSON_KIND_I64, AT(i.told) },
     { .name = "told_ms", .kind = JSON_KIND_I64, AT(i.told_ms) },
+    { .name = "told_count", .kind = JSON_KIND_I64, AT(i.told_count) },
     { .name = "first_told_ms", .kind = JSON_KIND_I64, AT(i.first_told_ms) },
     { .name = "steps_told", .kind = JSON_KIND_I64, AT(i.steps_told) },
     { .name = "closed_ms", .kind = JSON_KIND_I64, AT(i.closed_ms) },
     { .name = "recovered", .kind = JSON_KIND_BOOL, AT(i.recovered) },
+    { .name = "changed", .kind = JSON_KIND_BOOL, AT(i.changed) },
     { .name = "acked_ms", .kind = JSON_KIND_I64, AT(i.acked_ms) },
     { .name = "acked_by", .kind = JSON_KIND_STR, AT(i.acked_by) },
     { .name = "muted_until_ms", .kind = JSON_KIND_I64, AT(i.muted_until_ms) },
@@ -158,16 +174,20 @@ void incident_write(struct jw *w, const struct incident *i)
     jw_kv_uuid(w, "setting", i->setting);
     jw_kv_cstr(w, "kind", incident_kind_names[i->kind]);
     jw_kv_str(w, "cause", i->cause);
+    jw_kv_str(w, "detail", i->detail);
+    jw_kv_str(w, "host", i->host);
     jw_kv_i64(w, "count", i->count);
     jw_kv_i64(w, "first_ms", i->first_ms);
     jw_kv_i64(w, "last_ms", i->last_ms);
     jw_kv_i64(w, "fails", i->fails);
     jw_kv_i64(w, "told", i->told);
     jw_kv_i64(w, "told_ms", i->told_ms);
+    jw_kv_i64(w, "told_count", i->told_count);
     jw_kv_i64(w, "first_told_ms", i->first_told_ms);
     jw_kv_i64(w, "steps_told", i->steps_told);
     jw_kv_i64(w, "closed_ms", i->closed_ms);
     jw_kv_bool(w, "recovered", i->recovered);
+    jw_kv_bool(w, "changed", i->changed);
     jw_kv_i64(w, "acked_ms", i->acked_ms);
     jw_kv_str(w, "acked_by", i->acked_by);
     jw_kv_i64(w, "muted_until_ms", i->muted_until_ms);
@@ -191,7 +211,8 @@ bool incident_kind_of(const struct setting *s, enum hit_kind hit, bool is_dead_l
 
 bool incident_is_every(const struct incident *i, const struct setting *s)
 {
-    return s->mode == SETTING_EVERY || i->kind == INCIDENT_SUCCESS || i->kind == INCIDENT_RETRY;
+    bool is_state = i->kind == INCIDENT_ALERT; /* and no happening */
+    return !is_state && (s->mode == SETTING_EVERY || i->kind == INCIDENT_SUCCESS || i->kind == INCIDENT_RETRY);
 }
 
 static bool incident_add_recurring(struct incident *i, struct uuid parent, struct arena *a)
@@ -217,8 +238,12 @@ bool incident_add_task(struct incident *i, const struct incident_task *t, struct
 {
     if (!i->tasks && !(i->tasks = arena_array(a, struct incident_task, INCIDENT_TASKS_MAX)))
         return false;
-    if (i->task_count < INCIDENT_TASKS_MAX)
-        i->tasks[i->task_count++] = *t;
+    size_t at = 0; /* of a task that is there already, the latest is shown */
+    while (at < i->task_count && !uuid_eq(i->tasks[at].id, t->id))
+        at++;
+    if (at < INCIDENT_TASKS_MAX)
+        i->tasks[at] = *t;
+    i->task_count = max_of(i->task_count, min_of(at + 1, (size_t)INCIDENT_TASKS_MAX));
     return uuid_is_nil(parent) || incident_add_recurring(i, parent, a);
 }
 
@@ -226,7 +251,7 @@ bool incident_add_task(struct incident *i, const struct incident_task *t, struct
 
 static bool incident_awaits_recovery(const struct incident *i, const struct setting *s)
 {
-    return i->recurring_count && !incident_is_every(i, s);
+    return i->kind == INCIDENT_ALERT || (i->recurring_count && !incident_is_every(i, s));
 }
 
 static int64_t incident_muted_until(const struct incident *i, const struct setting *s)
@@ -236,13 +261,23 @@ static int64_t incident_muted_until(const struct incident *i, const struct setti
 
 static bool incident_is_grave(const struct incident *i, const struct setting *s)
 {
-    return (i->recurring_count ? max_of(i->fails, (int64_t)1) : i->count) >= s->after;
+    return i->kind == INCIDENT_ALERT || (i->recurring_count ? max_of(i->fails, (int64_t)1) : i->count) >= s->after;
 }
 
 static int64_t incident_recovery_ms(const struct incident *i, int64_t now_ms)
 {
     int64_t tenth_ms = (now_ms - i->last_ms) / 10;
+    if (i->kind == INCIDENT_ALERT)
+        return now_ms + ALERT_LOOK_MS;
     return now_ms + max_of(min_of(tenth_ms, (int64_t)RECOVERY_LATEST_MS), (int64_t)RECOVERY_EVERY_MS);
+}
+
+/* Whether something has happened that no message tells of. */
+static bool incident_has_news(const struct incident *i, const struct setting *s)
+{
+    if (!i->told)
+        return incident_is_grave(i, s);
+    return incident_is_every(i, s) && !i->acked_ms && i->count > i->told_count;
 }
 
 /* The message that is due next, and when. INT64_MAX: none. */
@@ -254,7 +289,7 @@ static int64_t incident_next_message(const struct incident *i, const struct sett
     if (!told && incident_is_grave(i, s))
         at_ms = i->first_ms + s->group_wait_ms;
     if (told && !i->acked_ms)
-        at_ms = i->told_ms + s->repeat_every_ms;
+        at_ms = i->told_ms + (incident_has_news(i, s) ? s->group_window_ms : s->repeat_every_ms);
     if (told && !i->acked_ms && (size_t)i->steps_told < s->step_count) {
         int64_t step_ms = i->first_told_ms + s->steps[i->steps_told].after_ms;
         if (step_ms <= at_ms) {
@@ -280,8 +315,7 @@ struct incident_plan incident_plan(const struct incident *i, const struct settin
     }
     if (message_ms <= now_ms)
         return (struct incident_plan){ .tell = p.tell, .step = p.step, .next_ms = now_ms };
-    bool waits = !i->told && incident_is_grave(i, s); /* muted, or within group_wait: it is told first */
-    if (!awaits && quiet_ms <= now_ms && !waits)
+    if (!awaits && quiet_ms <= now_ms && !incident_has_news(i, s)) /* what is muted, or too young, is told first */
         return (struct incident_plan){ .close = true };
     int64_t end_ms = awaits ? incident_recovery_ms(i, now_ms) : max_of(quiet_ms, now_ms + 1000);
     return (struct incident_plan){ .next_ms = min_of(message_ms, end_ms) };
@@ -292,13 +326,14 @@ void incident_carry_out(struct incident *i, const struct incident_plan *p, int64
     if (p->tell == MESSAGE_OPENED || p->tell == MESSAGE_REPEATED) {
         i->told++;
         i->told_ms = now_ms;
+        i->told_count = i->count;
         i->first_told_ms = i->first_told_ms ? i->first_told_ms : now_ms;
     }
     if (p->tell == MESSAGE_ESCALATED)
         i->steps_told = p->step;
     if (p->close) {
         i->closed_ms = now_ms;
-        i->recovered = i->recurring_count > 0;
+        i->recovered = (i->recurring_count > 0 || i->kind == INCIDENT_ALERT) && !i->changed;
     }
 }
 

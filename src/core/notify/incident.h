@@ -7,32 +7,47 @@
  *  1. An incident opens with its first hit. It is told `group_wait` later, then counts silently.
  *  2. While it is open and nobody has acknowledged it, it is told again every `repeat_every`, and to each step of the
  *     setting, `after` the first message.
- *  3. It ends when its recurring tasks have recovered. Without recurring tasks, or with mode EVERY, it ends
- *     `group_window` after its last hit. Hits of SUCCESS and RETRY count as EVERY.
+ *  3. It ends when its recurring tasks have recovered: succeeded, or been changed, cancelled or deleted. Without
+ *     recurring tasks, or with mode EVERY, it ends `group_window` after its last hit. Hits of SUCCESS and RETRY count
+ *     as EVERY: of what comes after a message there is another one, `group_window` after the last.
  *  4. Only an end by recovery is told, if the setting wants it, and only if the incident was told before.
  *  5. A muted incident or setting is told when the mute ends, if it is still open then.
  *  6. With `after`, it is told when so many occurrences of a recurring task have failed in a row, or, without recurring
- *     tasks, when it has so many hits. */
+ *     tasks, when it has so many hits.
+ *  7. An ALERT has no hits: it opens when a rule of core/stats/alerts.h fires, and recovers when the rule does not fire
+ *     any more. Mode and `after` do not count. */
 #include "core/notify/setting.h"
 
-/* Kinds of incidents: those of hits, and one for tasks that become dead letters. */
-#define INCIDENT_KIND_MAP(X) X(SUCCESS) X(FAILURE) X(RETRY) X(MISSED) X(DEAD_LETTER)
+/* Kinds of incidents: those of hits, one for tasks that become dead letters, and one for rules that fire. */
+#define INCIDENT_KIND_MAP(X) X(SUCCESS) X(FAILURE) X(RETRY) X(MISSED) X(DEAD_LETTER) X(ALERT)
 enum incident_kind {
 #define X(name) INCIDENT_##name,
     INCIDENT_KIND_MAP(X)
 #undef X
 };
-enum { INCIDENT_KINDS = INCIDENT_DEAD_LETTER + 1 };
+enum { INCIDENT_KINDS = INCIDENT_ALERT + 1 };
 extern const char *const incident_kind_names[INCIDENT_KINDS + 1];
+
+/* What happens to an incident, for those who watch it. */
+#define INCIDENT_CHANGE_MAP(X) X(OPENED) X(TOLD) X(ACKNOWLEDGED) X(MUTED) X(CLOSED)
+enum incident_change {
+#define X(name) INCIDENT_CHANGE_##name,
+    INCIDENT_CHANGE_MAP(X)
+#undef X
+};
+enum { INCIDENT_CHANGES = INCIDENT_CHANGE_CLOSED + 1 };
+extern const char *const incident_change_names[INCIDENT_CHANGES + 1];
 
 enum {
     INCIDENT_TASKS_MAX = 10,       /* shown with what happened */
     INCIDENT_RECURRING_MAX = 1000, /* whose recovery is awaited */
     INCIDENT_ERROR_MAX = 500,
+    INCIDENT_HOST_CAUSES = 3, /* of one host; further causes of it are one incident, "host:HOST" */
     INCIDENTS_OPEN_MAX = 100, /* of a setting; more causes are one incident, "other" */
     INCIDENT_KEY_TEXT = 64,
     RECOVERY_EVERY_MS = 5000, /* it is looked for, after a tenth of the time since the last hit, within these two */
     RECOVERY_LATEST_MS = 60000,
+    ALERT_LOOK_MS = 60000, /* the setting of an ALERT may have changed */
 };
 
 struct incident_task {
@@ -45,13 +60,17 @@ struct incident {
     struct uuid id, setting;
     int kind; /* enum incident_kind */
     struct str cause;
+    struct str detail; /* of an ALERT: a sentence about the rule */
+    struct str host;   /* that its tasks call; empty: none, or not known */
     int64_t count, first_ms, last_ms;
     int64_t fails;         /* the longest series of failures of one recurring task; with `after` */
     int64_t told, told_ms; /* messages to the setting's own channel; when the last one was made */
+    int64_t told_count;    /* `count`, as of the last message */
     int64_t first_told_ms; /* when the first one was made */
     int64_t steps_told;    /* steps of the setting that were told */
     int64_t closed_ms;     /* 0: open */
     bool recovered;        /* it was closed by that */
+    bool changed;          /* a recurring task did not succeed since, but was changed, cancelled or deleted */
     int64_t acked_ms;      /* 0: not acknowledged */
     struct str acked_by;
     int64_t muted_until_ms;

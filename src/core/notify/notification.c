@@ -84,6 +84,39 @@ int64_t notification_retry_at(const struct notification *m, int64_t asked_ms, in
 
 /* ---- texts ---- */
 
+enum { SLACK_TEXT_MAX = 2900, TEXT_MAX = 64 << 10 };
+
+/* A text of a user on one line: a character that is not shown, such as a line break or a bidirectional control, is a
+ * blank. So no name can look like another line of the message. */
+static void notification_add_text(struct buf *out, struct str text)
+{
+    for (size_t i = 0; i < text.n;) {
+        size_t bytes = str_utf8_at(text, i);
+        if (bytes && !is_hidden_char(str_code_point(text, i, bytes)))
+            buf_add(out, str_sub(text, i, i + bytes));
+        else
+            buf_char(out, ' ');
+        i += max_of(bytes, (size_t)1);
+    }
+}
+
+static void notification_add_line(struct buf *out, const char *what, struct str text)
+{
+    buf_printf(out, "%s: ", what);
+    notification_add_text(out, text);
+    buf_char(out, '\n');
+}
+
+/* Where the dashboard shows the incident. Nothing, if that is not known. */
+static void notification_link(const struct notification_facts *f, struct buf *out)
+{
+    char id[UUID_TEXT + 1];
+    if (!f->site.n || !f->incident)
+        return;
+    uuid_format(f->incident->id, id);
+    buf_printf(out, STR_FMT "%sui/#/alerts/%s", STR_ARG(f->site), f->site.p[f->site.n - 1] == '/' ? "" : "/", id);
+}
+
 static const char *notification_verb(const struct incident *i)
 {
     static const char *const verbs[INCIDENT_KINDS] = {
@@ -92,6 +125,7 @@ static const char *notification_verb(const struct incident *i)
         [INCIDENT_RETRY] = "will be retried",
         [INCIDENT_MISSED] = "missed",
         [INCIDENT_DEAD_LETTER] = "became a dead letter",
+        [INCIDENT_ALERT] = "fires",
     };
     return verbs[i->kind];
 }
@@ -99,12 +133,23 @@ static const char *notification_verb(const struct incident *i)
 static void notification_subject(const struct incident *i, struct buf *out)
 {
     struct str name = i->task_count ? i->tasks[0].name : S("");
-    if (name.n)
-        buf_printf(out, "'" STR_FMT "'", STR_ARG(str_utf8_cut(name, 100)));
-    else
+    if (i->kind == INCIDENT_ALERT) {
+        buf_text(out, "alert ");
+        notification_add_text(out, i->cause);
+        return;
+    }
+    if (!name.n) {
         buf_text(out, i->count == 1 ? "a task" : "tasks");
-    if (i->count > 1)
-        buf_printf(out, " (%lld times)", (long long)i->count);
+    } else {
+        buf_char(out, '\'');
+        notification_add_text(out, str_utf8_cut(name, 100));
+        buf_char(out, '\'');
+    }
+    bool all_shown = (size_t)i->count == i->task_count; /* each once */
+    if (name.n && i->task_count > 1 && all_shown)
+        buf_printf(out, " and %lld other%s", (long long)i->count - 1, i->count == 2 ? "" : "s");
+    else if (i->count > 1)
+        buf_printf(out, "%s (%lld times)", name.n && i->task_count > 1 ? " and others" : "", (long long)i->count);
 }
 
 void notification_title(const struct notification_facts *f, struct buf *out)
@@ -121,9 +166,15 @@ void notification_title(const struct notification_facts *f, struct buf *out)
     buf_text(out, "Belfry: ");
     notification_subject(i, out);
     if (f->message->type == MESSAGE_CLOSED)
-        buf_text(out, " recovered");
+        buf_text(out, i->kind == INCIDENT_ALERT ? " has ended"
+                      : i->recovered            ? " recovered"
+                                                : " no longer counts: it was changed, or has ended");
     else
-        buf_printf(out, " %s%s", f->message->type == MESSAGE_OPENED ? "" : "still: ", notification_verb(i));
+        buf_printf(out, " %s", notification_verb(i));
+    if (f->message->type == MESSAGE_REPEATED)
+        buf_text(out, ", again");
+    if (f->message->type == MESSAGE_ESCALATED)
+        buf_text(out, ", and nobody has acknowledged it");
 }
 
 static void notification_add_time(struct buf *out, const char *what, int64_t ms)
@@ -135,13 +186,23 @@ static void notification_add_time(struct buf *out, const char *what, int64_t ms)
 
 static void notification_add_task(struct buf *out, const struct incident_task *t)
 {
-    char id[UUID_TEXT + 1];
+    char id[UUID_TEXT + 1], at[RFC3339_TEXT + 1];
     uuid_format(t->id, id);
     buf_printf(out, "- %s", id);
-    if (t->name.n)
-        buf_printf(out, " " STR_FMT, STR_ARG(t->name));
-    if (t->error.n)
-        buf_printf(out, ": " STR_FMT, STR_ARG(t->error));
+    if (t->name.n) {
+        buf_char(out, ' ');
+        notification_add_text(out, t->name);
+    }
+    if (t->queue.n)
+        buf_printf(out, ", queue " STR_FMT, STR_ARG(t->queue));
+    if (t->scheduled_ms) {
+        rfc3339_format(t->scheduled_ms, at);
+        buf_printf(out, ", of %s", at);
+    }
+    if (t->error.n) {
+        buf_text(out, ": ");
+        notification_add_text(out, t->error);
+    }
     buf_char(out, '\n');
 }
 
@@ -149,22 +210,42 @@ void notification_text(const struct notification_facts *f, struct buf *out)
 {
     const struct incident *i = f->incident;
     char id[UUID_TEXT + 1];
-    buf_printf(out, "Tenant: " STR_FMT "\nSetting: " STR_FMT "\n", STR_ARG(f->tenant), STR_ARG(f->setting->name));
+    notification_add_line(out, "Tenant", f->tenant);
+    notification_add_line(out, "Setting", f->setting->name);
     if (!i) {
         buf_text(out, f->message->type == MESSAGE_TEST ? "This is a test. Nothing happened.\n"
                                                        : "The limit max_per_hour of the setting was reached.\n");
         return;
     }
     uuid_format(i->id, id);
-    buf_printf(out, "Incident: %s\nKind: %s\nCause: " STR_FMT "\nCount: %lld\n", id, incident_kind_names[i->kind],
-               STR_ARG(i->cause), (long long)i->count);
+    buf_printf(out, "Incident: %s\nKind: %s\n", id, incident_kind_names[i->kind]);
+    notification_add_line(out, "Cause", i->cause);
+    if (i->detail.n)
+        notification_add_line(out, "Detail", i->detail);
+    buf_printf(out, "Count: %lld\n", (long long)i->count);
     notification_add_time(out, "First", i->first_ms);
     notification_add_time(out, "Last", i->last_ms);
+    if (i->closed_ms)
+        notification_add_time(out, "Closed", i->closed_ms);
     for (size_t k = 0; k < i->task_count; k++)
         notification_add_task(out, &i->tasks[k]);
+    if (f->site.n) {
+        buf_text(out, "Link: ");
+        notification_link(f, out);
+        buf_char(out, '\n');
+    }
 }
 
 /* ---- JSON ---- */
+
+static void notification_write_link(struct jw *w, const char *name, const struct notification_facts *f)
+{
+    cleanup_with(buf_release) struct buf link;
+    buf_init(&link, TEXT_MAX);
+    notification_link(f, &link);
+    if (link.n)
+        jw_kv_str(w, name, buf_str(&link));
+}
 
 static void notification_write_incident(struct jw *w, const struct incident *i)
 {
@@ -172,9 +253,15 @@ static void notification_write_incident(struct jw *w, const struct incident *i)
     jw_kv_cstr(w, "kind", incident_kind_names[i->kind]);
     jw_kv_cstr(w, "state", i->closed_ms ? "CLOSED" : "OPEN");
     jw_kv_str(w, "cause", i->cause);
+    if (i->detail.n)
+        jw_kv_str(w, "detail", i->detail);
     jw_kv_i64(w, "count", i->count);
     jw_kv_time(w, "first_at", i->first_ms);
     jw_kv_time(w, "last_at", i->last_ms);
+    if (i->closed_ms) {
+        jw_kv_time(w, "closed_at", i->closed_ms);
+        jw_kv_bool(w, "recovered", i->recovered);
+    }
     jw_key(w, "tasks");
     jw_array(w);
     for (size_t k = 0; k < i->task_count; k++)
@@ -200,22 +287,25 @@ void notification_webhook(const struct notification_facts *f, struct buf *out)
         jw_kv_i64(&w, "count", f->message->count);
     if (f->incident)
         notification_write_incident(&w, f->incident);
+    notification_write_link(&w, "url", f);
     jw_object_end(&w);
     jw_object_end(&w);
 }
 
-enum { SLACK_TEXT_MAX = 2900, TEXT_MAX = 64 << 10 };
-
-/* Slack reads these three characters as markup. */
+/* Slack reads these three characters as markup. Ends before a character that has no room. */
 static void notification_slack_escape(struct str text, struct buf *out)
 {
-    for (size_t i = 0; i < text.n; i++)
+    for (size_t i = 0; i < text.n; i++) {
+        bool is_first = ((unsigned char)text.p[i] & 0xC0) != 0x80;
+        if (is_first && out->n + sizeof "&amp;" > SLACK_TEXT_MAX)
+            return;
         switch (text.p[i]) {
         case '&': buf_text(out, "&amp;"); break;
         case '<': buf_text(out, "&lt;"); break;
         case '>': buf_text(out, "&gt;"); break;
         default: buf_char(out, text.p[i]);
         }
+    }
 }
 
 static void notification_slack_block(struct jw *w, const char *type, struct str text)
@@ -225,7 +315,7 @@ static void notification_slack_block(struct jw *w, const char *type, struct str 
     jw_key(w, "text");
     jw_object(w);
     jw_kv_cstr(w, "type", type);
-    jw_kv_str(w, "text", str_utf8_cut(text, SLACK_TEXT_MAX));
+    jw_kv_str(w, "text", text);
     jw_object_end(w);
     jw_object_end(w);
 }
@@ -244,7 +334,7 @@ void notification_slack(const struct notification_facts *f, struct buf *out)
     notification_slack_escape(buf_str(&text), &safe);
     jw_init(&w, out);
     jw_object(&w);
-    jw_kv_str(&w, "text", str_utf8_cut(buf_str(&safe_title), SLACK_TEXT_MAX));
+    jw_kv_str(&w, "text", buf_str(&safe_title));
     jw_key(&w, "blocks");
     jw_array(&w);
     notification_slack_block(&w, "mrkdwn", buf_str(&safe_title));
@@ -272,6 +362,7 @@ void notification_push(const struct notification_facts *f, const struct channel 
     jw_array(&w);
     jw_str(&w, is_bad ? S("warning") : S("white_check_mark"));
     jw_array_end(&w);
+    notification_write_link(&w, "click", f);
     jw_object_end(&w);
 }
 
@@ -341,7 +432,8 @@ void notification_mail(const struct notification_facts *f, const struct channel 
     notification_mail_date(f->message->created_ms, out);
     buf_printf(out, "Message-ID: <%s@" STR_FMT ">\r\n", id, STR_ARG(domain));
     if (f->incident)
-        buf_printf(out, "In-Reply-To: <%s@" STR_FMT ">\r\n", incident, STR_ARG(domain));
+        buf_printf(out, "In-Reply-To: <%s@" STR_FMT ">\r\nReferences: <%s@" STR_FMT ">\r\n", incident, STR_ARG(domain),
+                   incident, STR_ARG(domain));
     buf_text(out, "Auto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
                   "Content-Transfer-Encoding: base64\r\n\r\n");
     notification_base64(buf_str(&text), 76, out);

@@ -46,6 +46,7 @@ struct notification_facts {
     const struct setting *setting;
     struct str tenant;
     int64_t now_ms;
+    struct str site; /* api.public_url: messages link to the dashboard; empty: they do not */
 };
 
 /* One line, then a few more. */

@@ -67,6 +67,7 @@ static const struct json_field setting_fields[] = {
     { .name = "on_missed", .kind = JSON_KIND_BOOL, AT(on_missed) },
     { .name = "on_dead_letter", .kind = JSON_KIND_BOOL, AT(on_dead_letter) },
     { .name = "on_recovered", .kind = JSON_KIND_BOOL, AT(on_recovered) },
+    { .name = "on_alert", .kind = JSON_KIND_BOOL, AT(on_alert) },
     { .name = "enabled", .kind = JSON_KIND_BOOL, AT(enabled) },
     { .name = "delivery_type", .kind = JSON_KIND_ENUM, AT(kind), .names = channel_names },
     { .name = "delivery_config", .kind = JSON_KIND_OBJECT, AT(channel), .fields = channel_fields, .count = array_count(channel_fields) },
@@ -152,11 +153,12 @@ static enum err setting_check_url(struct str url, struct error *e)
     return str_find(url, '@', at) < end ? error_field(e, "url", "must not hold a user name or password") : ERR_OK;
 }
 
+/* Without % and !, by which old mail servers were told to pass a mail on to another domain. */
 static bool setting_is_address(struct str s)
 {
     size_t at = str_find(s, '@', 0);
     for (size_t i = 0; i < s.n; i++)
-        if (s.p[i] <= ' ' || s.p[i] > '~' || memchr("<>,;:\"()[]\\", s.p[i], 11))
+        if (s.p[i] <= ' ' || s.p[i] > '~' || memchr("<>,;:\"()[]\\%!", s.p[i], 13))
             return false;
     return at > 0 && at + 1 < s.n && str_find(s, '@', at + 1) == s.n;
 }
@@ -202,13 +204,17 @@ static enum err setting_check_channel(int kind, const struct channel *c, struct 
 
 enum err setting_check(const struct setting *s, struct error *e)
 {
+    if (str_has_control(s->name))
+        return error_field(e, "name", "must not hold control characters");
     if (s->kind < 0)
         return error_field(e, "delivery_type", "is required: EMAIL, SLACK_WEBHOOK, HTTP_WEBHOOK or PUSH");
-    if (!s->on_success && !s->on_failure && !s->on_retry && !s->on_missed && !s->on_dead_letter)
-        return error_field(e, "on_failure",
-                           "one of on_success, on_failure, on_retry, on_missed and on_dead_letter must be true");
-    if (s->on_recovered && !s->on_failure && !s->on_missed && !s->on_dead_letter)
-        return error_field(e, "on_recovered", "needs on_failure, on_missed or on_dead_letter");
+    bool ends = s->on_failure || s->on_missed || s->on_dead_letter || s->on_alert; /* so that it can recover */
+    if (!ends && !s->on_success && !s->on_retry)
+        return error_field(
+            e, "on_failure",
+            "one of on_success, on_failure, on_retry, on_missed, on_dead_letter and on_alert must be true");
+    if (s->on_recovered && !ends)
+        return error_field(e, "on_recovered", "needs on_failure, on_missed, on_dead_letter or on_alert");
     if (setting_check_channel(s->kind, &s->channel, e))
         return error_in(e, "delivery_config");
     for (size_t i = 0; i < s->step_count; i++) {
@@ -309,6 +315,7 @@ void setting_write(struct jw *w, const struct setting *s, bool shown)
     jw_kv_bool(w, "on_missed", s->on_missed);
     jw_kv_bool(w, "on_dead_letter", s->on_dead_letter);
     jw_kv_bool(w, "on_recovered", s->on_recovered);
+    jw_kv_bool(w, "on_alert", s->on_alert);
     jw_kv_bool(w, "enabled", s->enabled);
     setting_write_channel(w, s->kind, &s->channel, shown);
     setting_write_filter(w, s);

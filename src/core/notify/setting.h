@@ -54,7 +54,7 @@ struct setting_step {
 
 struct setting {
     struct str name, user_id;
-    bool on_success, on_failure, on_retry, on_missed, on_dead_letter, on_recovered;
+    bool on_success, on_failure, on_retry, on_missed, on_dead_letter, on_recovered, on_alert;
     bool enabled;
     int kind; /* enum channel_kind */
     struct channel channel;

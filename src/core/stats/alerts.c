@@ -185,6 +185,7 @@ static const struct alert_rule {
     { "BelfryNoLeader", ALERT_MEDIUM, 2, 0, NULL, "leaders", "No node of the cluster leads" },
     { "BelfryRecoveries", ALERT_MEDIUM, 5, 0, alert_recoveries, "tasks/min", "Claims of processes that died are released again and again" },
     { "BelfryClockSkew", ALERT_MEDIUM, 2, 0.5, alert_clock_skew, "s", "The clock of a node differs from that of the store" },
+    { "BelfryNotificationsStuck", ALERT_MEDIUM, 1, 300, NULL, "s", "A notification has been due for more than 5 min" },
     { "BelfryStoreSlow", ALERT_MEDIUM, 5, 1, alert_store_slow, "s", "One in 100 operations waits for more than 1 s for the store" },
     { "BelfryClaimsFailing", ALERT_MEDIUM, 5, 0, alert_claims_failing, "claims/min", "The store does not answer claims" },
     { "BelfryStartBudgetFast", ALERT_CRITICAL, 0, 0.0144, alert_start_fast, "ratio", FAST },
@@ -212,7 +213,19 @@ static void alert_judge_figures(const struct alert_rule *r, const struct stats_h
     ret->state = last - first >= (size_t)r->for_minutes ? ALERT_FIRING : ALERT_PENDING;
 }
 
-/* The alerts that no figure tells of: these hold if the value is 0. */
+/* Holds above its threshold, as an alert of figures does. */
+static void alert_judge_untold(int64_t end_ms, int64_t untold_since_ms, struct alert *ret)
+{
+    int64_t waited_ms = untold_since_ms ? max_of(end_ms - untold_since_ms, (int64_t)0) : 0;
+    int64_t limit_ms = (int64_t)ret->threshold * 1000;
+    ret->value = (double)waited_ms / 1000;
+    if (waited_ms <= limit_ms)
+        return;
+    ret->since_ms = (untold_since_ms + limit_ms) / STATS_MINUTE_MS * STATS_MINUTE_MS;
+    ret->state = waited_ms >= limit_ms + ret->for_ms ? ALERT_FIRING : ALERT_PENDING;
+}
+
+/* The alerts that no figure tells of. The others hold if the value is 0. */
 static void alert_judge_facts(const struct stats_history *h, const struct alert_facts *facts, struct alert *ret)
 {
     int64_t end_ms = h->from_ms + (int64_t)h->n * STATS_MINUTE_MS;
@@ -222,6 +235,8 @@ static void alert_judge_facts(const struct stats_history *h, const struct alert_
         ret->has_threshold = false;
     } else if (strcmp(ret->name, "BelfryDown") == 0) {
         ret->value = (double)facts->nodes; /* who judges lives: it is never 0 */
+    } else if (strcmp(ret->name, "BelfryNotificationsStuck") == 0) {
+        alert_judge_untold(end_ms, facts->untold_since_ms, ret);
     } else {
         ret->value = facts->leaderless_since_ms ? 0 : 1;
         ret->since_ms = facts->leaderless_since_ms;

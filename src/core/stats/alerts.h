@@ -21,6 +21,7 @@ enum {
 struct alert_facts {
     int64_t nodes;               /* that live */
     int64_t leaderless_since_ms; /* 0: some node leads */
+    int64_t untold_since_ms;     /* so long something is due to be told, and is not; 0: nothing is */
 };
 
 struct alert {

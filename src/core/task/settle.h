@@ -50,6 +50,7 @@ struct outcome {
     bool lacks_key;   /* HELD, by a runner: this process lacks the key of a secret (port/secrets.h) */
     bool recalled;    /* RETURNED: because a user is about to change it */
     bool sampled;     /* of an attempt that started: its worker records the spans of its trace */
+    bool by_step;     /* FAILED, of a run or a map: because a step or an item failed */
     bool begun_again; /* a run that was retried: no queue held it, so it was due when it started */
 };
 

@@ -11,7 +11,7 @@ static const char *const fault_names[FAULTS] = {
 
 enum fault fault_of(const struct outcome *o)
 {
-    if (o->kind == OUTCOME_LOST || o->failure == FAILURE_INTERNAL)
+    if (o->kind == OUTCOME_LOST || (o->failure == FAILURE_INTERNAL && !o->by_step))
         return FAULT_BELFRY;
     return outcome_is_final(o) ? FAULT_REQUEST : FAULT_TARGET;
 }

@@ -265,17 +265,17 @@ export function startApp(root, onEnd) {
 
 /** @type {Record<string, string>} */
 const CONSEQUENCES = {
-    Cancel: 'A running call is aborted. A cancelled task stays in lists and can be retried.',
+    Cancel: 'A running call is aborted. A cancelled task stays in lists, and does not run any more.',
     Delete: 'It leaves all lists. What it did stays in the list of executions until retention removes it.',
 };
 
-// An id opens its task; anything else is the beginning of a name.
+// An id opens its task; its beginning, and a name that ends in *, are filters; anything else is searched for.
 /** @param {string} text */
 export function searchLink(text) {
     const word = text.trim();
     if (/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(word)) return link(['tasks', word]);
     if (/^[0-9a-f]{6,8}(-[0-9a-f-]*)?$/i.test(word)) return link(['tasks'], { id: word });
-    return link(['tasks'], { name: word && !word.endsWith('*') ? word + '*' : word });
+    return link(['tasks'], word.endsWith('*') ? { name: word } : { search: word });
 }
 
 // Whether something happened since the page was loaded last, by the totals that come each second.

@@ -44,7 +44,7 @@ export function taskActions(task) {
     const final = ['COMPLETED', 'FAILED', 'CANCELLED', 'SKIPPED', 'EXPIRED'].includes(task.status);
     /** @type {Action[]} */
     const list = [];
-    if (task.status === 'FAILED' || task.status === 'CANCELLED' || task.status === 'EXPIRED') {
+    if (task.status === 'FAILED') {
         list.push(onTask(task, 'retry', 'retry', { label: 'Retry', done: `${named(task)} is tried again` }));
     }
     if (!final && task.status !== 'RUNNING') {
@@ -78,12 +78,15 @@ export function reverse(action, task) {
 /** @param {Record<string, string>} filter @returns {string} as --filter takes it */
 export const cliFilter = filter => Object.entries(filter).map(([name, value]) => `${name.replaceAll('_', '-')}=${value}`).join(',');
 
+// A filter of the command line has no commas in its values, and one state.
+/** @param {Record<string, any>} filter */
+const tellable = filter => Object.keys(filter).length > 0 && !Object.values(filter).some(value => String(value).includes(','));
+
 /** @param {string} action @param {Record<string, any>} filter @returns {Action} */
 export function bulk(action, filter) {
     const commands = /** @type {Record<string, string>} */ ({ 'run-now': 'run', delete: 'rm' });
-    const words = Object.fromEntries(Object.entries(filter).filter(([name]) => !['created_before', 'created_after', 'all'].includes(name)));
     return { label: action, scope: 'tasks:write', method: 'POST', path: '/v1/tasks/bulk', body: { action, filter },
-        cli: Object.keys(words).length ? [commands[action] ?? action, '--filter', cliFilter(words)] : null, danger: action === 'cancel'
+        cli: tellable(filter) ? [commands[action] ?? action, '--filter', cliFilter(filter)] : null, danger: action === 'cancel'
             || action === 'delete' };
 }
 
@@ -122,14 +125,56 @@ export const resumeQueue = name => ({ label: 'Resume', scope: 'queues:write', me
 export const closeBreaker = breaker => ({ label: 'Close', scope: 'queues:write', method: 'POST', path: `/v1/breakers/${breaker.id}/close`,
     cli: ['breakers', 'close', breaker.id], done: `The breaker of ${breaker.host ?? breaker.tenant} is closed` });
 
+/** @param {string} name @returns {Action} */
+export const showQueue = name => ({ label: 'Show', scope: 'queues:read', method: 'GET', path: `/v1/queues/${encodeURIComponent(name)}`,
+    cli: ['queue', 'show', name] });
+
+const LIMITS = ['max_dispatches_per_second', 'max_burst', 'max_concurrent', 'weight'];
+
+// What a form says about the limits of a queue; only what differs is sent.
+/** @param {any} queue @param {Record<string, string>} v @returns {Action} */
+export const setLimits = (queue, v) => ({ label: 'Limits', scope: 'queues:write', method: 'PATCH',
+    path: `/v1/queues/${encodeURIComponent(queue.name)}`, etag: queue.version || null,
+    body: Object.fromEntries(LIMITS.map(n => /** @type {[string, number | null]} */ ([n, v[n] === '' ? null : Number(v[n])]))
+        .filter(([n, value]) => value !== queue[n])),
+    cli: ['queue', 'set', queue.name, '--rate', v.max_dispatches_per_second || '0', ...v.max_burst ? ['--burst', v.max_burst] : [],
+        '--concurrent', v.max_concurrent || '0', '--weight', v.weight || '100'] });
+
 /** @param {any} run @param {string} verb @param {any} [body] @param {string[]} [words] @returns {Action} */
-export const onRun = (run, verb, body, words = []) => ({ label: verb, scope: 'workflows:write', method: 'POST',
-    path: `/v1/workflows/${run.id}/${verb}`, body,
-    cli: ['workflow', verb, run.id, ...words] });
+const onRun = (run, verb, body, words = []) => ({ label: verb, scope: 'workflows:write', method: 'POST',
+    path: `/v1/workflows/${run.id}/${verb}`, body, cli: ['workflow', verb, run.id, ...words] });
+
+/** @param {any} run */
+export const cancelRun = run => ({ ...onRun(run, 'cancel', {}), label: 'Cancel…', danger: true, done: 'The run is cancelled' });
+/** @param {any} run */
+export const pauseRun = run => ({ ...onRun(run, 'pause'), label: 'Pause', done: 'No more steps start' });
+/** @param {any} run */
+export const resumeRun = run => ({ ...onRun(run, 'resume'), label: 'Resume', done: 'The run goes on' });
+/** @param {any} run */
+export const retryRun = run => ({ ...onRun(run, 'retry', {}), label: 'Retry', hint: 'what failed', done: 'What failed runs again' });
+/** @param {any} run @param {string} from */
+export const rerun = (run, from) => ({ ...onRun(run, 'rerun', { from }, ['--from', from]), label: 'Rerun', done: 'A new run has begun' });
+/** @param {any} run @returns {Action} */
+export const showRun = run => ({ label: 'Show', scope: 'workflows:read', method: 'GET', path: `/v1/workflows/${run.id}`,
+    cli: ['workflow', 'show', run.id] });
 
 /** @param {string} run @param {string} step @param {string} verb @param {any} [body] @param {string[]} [words] @returns {Action} */
-export const onStep = (run, step, verb, body, words = []) => ({ label: verb, scope: 'workflows:write', method: 'POST',
+const onStep = (run, step, verb, body, words = []) => ({ label: verb, scope: 'workflows:write', method: 'POST',
     path: `/v1/workflows/${run}/steps/${encodeURIComponent(step)}/${verb}`, body, cli: ['workflow', 'step', verb, run, step, ...words] });
+
+/** @param {any} run @param {any} s a step @returns {Action[]} */
+export function stepActions(run, s) {
+    /** @type {Action[]} */
+    const list = [];
+    if (['SCHEDULED', 'BLOCKED'].includes(s.status)) list.push({ ...onStep(run.id, s.step, 'run-now', { force: true }, ['--force']),
+        label: 'Run now', hint: 'without waiting for others', done: `${s.step} starts` }, { ...onStep(run.id, s.step, 'skip', {}),
+        label: 'Skip', hint: 'it counts as clean', done: `${s.step} is skipped` });
+    if (s.status !== 'COMPLETED') list.push({ ...onStep(run.id, s.step, 'force-complete', {}), label: 'Force complete',
+        hint: 'without an output', done: `${s.step} is completed` });
+    list.push({ label: 'Show', scope: 'workflows:read', method: 'GET', path: `/v1/workflows/${run.id}/steps/${encodeURIComponent(s.step)}`,
+        cli: ['workflow', 'show', run.id, s.step] });
+    return list;
+}
 
 /** @param {string} run @param {string} signal @param {boolean} yes @returns {Action} */
 export const signal = (run, signal, yes) => ({ label: yes ? 'Approve' : 'Reject', scope: 'workflows:signal', method: 'POST',
@@ -137,6 +182,92 @@ export const signal = (run, signal, yes) => ({ label: yes ? 'Approve' : 'Reject'
     cli: ['workflow', 'signal', run, signal, ...yes ? [] : ['--reject']], danger: !yes, done: yes ? 'Approved' : 'Rejected' });
 
 // A list as it is shown, for scripts.
-/** @param {string} path @param {Record<string, any>} query @param {string[]} words @returns {Action} */
+/** @param {string} path @param {Record<string, any>} query @param {string[] | null} words @returns {Action} */
 export const listing = (path, query, words) => ({ label: 'List', scope: 'tasks:read', method: 'GET', path: withQuery(path, query),
     cli: words });
+
+// The command line has one state, and takes a name as the beginning of one.
+/** @param {Record<string, string>} filter @returns {Action} */
+export function taskList(filter) {
+    const told = !filter.status?.includes(',') && (!filter.name || filter.name.endsWith('*'));
+    const words = Object.entries(filter).flatMap(([name, value]) => name === 'occurrences' ? value === 'true' ? ['--occurrences'] : []
+        : ['--' + name.replaceAll('_', '-'), value]);
+    return listing('/v1/tasks', filter, told ? ['list', ...words] : null);
+}
+
+/** @param {Record<string, string>} filter of executions @returns {Action} */
+export const executionList = filter => listing('/v1/executions', filter, ['history', ...Object.entries(filter)
+    .flatMap(([name, value]) => ['--' + name, value])]);
+
+/** @param {Record<string, string | null>} filter of runs @returns {Action} */
+export const runList = filter => listing('/v1/workflows', filter, ['workflow', 'list', ...Object.entries(filter)
+    .flatMap(([name, value]) => value ? ['--' + name, value] : [])]);
+
+// ---- notifications
+
+/** @param {any} i an incident @returns {Action} */
+export const ackIncident = i => ({ label: 'Acknowledge', scope: 'notifications:write', method: 'POST', path: `/v1/incidents/${i.id}/ack`,
+    cli: ['notify', 'ack', i.id], hint: 'no repeats and no steps any more', done: 'Acknowledged: it is not told again' });
+
+/** @param {any} i @param {string} time @returns {Action} */
+export const muteIncident = (i, time) => ({ label: 'Mute', scope: 'notifications:write', method: 'POST', path: `/v1/incidents/${i.id}/mute`,
+    body: { for: time }, cli: ['notify', 'mute', i.id, '--for', time], hint: 'for two hours', done: 'Muted' });
+
+/** @param {any} n a message @returns {Action} */
+export const resend = n => ({ label: 'Resend', scope: 'notifications:write', method: 'POST', path: `/v1/notifications/${n.id}/resend`,
+    cli: ['notify', 'resend', n.id], done: 'It is sent again' });
+
+/** @param {any} setting @returns {Action} */
+export const testSetting = setting => ({ label: 'Send a test', scope: 'notifications:write', method: 'POST',
+    path: `/v1/notification-settings/${setting.id}/test`, cli: ['notify', 'test', setting.name] });
+
+// ---- keys and tenants
+
+/** @param {any} key @param {string} [own] the tenant of the session @returns {Action} */
+export function revokeKey(key, own) {
+    const elsewhere = key.tenant === own ? '' : '?tenant=' + encodeURIComponent(key.tenant);
+    return { label: 'Revoke…', scope: 'admin', method: 'DELETE', path: `/v1/api-keys/${encodeURIComponent(key.id)}${elsewhere}`,
+        danger: true, cli: ['key', 'revoke', key.id, ...elsewhere ? ['--tenant', key.tenant] : []], done: `${key.name} is revoked` };
+}
+
+/** @param {Record<string, string>} v @param {string | null} tenant @param {number} now @returns {Action} */
+export const newKey = (v, tenant, now) => ({ label: 'New key', scope: 'admin', method: 'POST', path: '/v1/api-keys',
+    body: { name: v.name, scopes: v.scopes.split(/[\s,]+/).filter(Boolean), ...tenant ? { tenant } : {},
+        ...v.days ? { expires_at: new Date(now + Number(v.days) * 86400000).toISOString() } : {} },
+    cli: ['key', 'create', v.name || 'NAME', '--scopes', v.scopes.replace(/\s+/g, ''), ...v.days ? ['--expires-in', `${v.days}d`] : [],
+        ...tenant ? ['--tenant', tenant] : []] });
+
+/** @param {Record<string, string>} v @returns {Action} */
+export const newTenant = v => ({ label: 'New tenant', scope: 'admin', method: 'POST', path: '/v1/tenants',
+    body: { name: v.name, ...v.max_pending ? { max_pending: Number(v.max_pending) } : {} },
+    cli: ['tenant', 'create', v.name || 'NAME', ...v.max_pending ? ['--max-pending', v.max_pending] : []] });
+
+// ---- a task that is written or changed
+
+/** @type {Record<string, string>} */
+const FLAGS = { name: '--name', cron_expression: '--cron', time_zone: '--tz', calendar: '--calendar', queue: '--queue',
+    priority: '--priority', run_at: '--at', concurrency_key: '--concurrency-key' };
+
+// The words for a field; null: the command line cannot say it.
+/** @param {string} name @param {any} value @returns {string[] | null} */
+function fieldWords(name, value) {
+    if (value === null) return null;
+    if (FLAGS[name]) return [FLAGS[name], String(value)];
+    if (name === 'interval_seconds') return ['--every', `${value}s`];
+    if (name === 'timeout_ms') return ['--timeout', `${value}ms`];
+    if (name === 'overlap_policy') return ['--overlap', value.toLowerCase().replaceAll('_', '-')];
+    if (name === 'retry') return Object.keys(value).join() === 'max_attempts' ? ['--max-attempts', String(value.max_attempts)] : null;
+    return null;
+}
+
+/** @param {any} task null: it is new @param {Record<string, any>} change @returns {Action} */
+export function saveTask(task, change) {
+    const { target_type: type, target_config: config, ...rest } = change;
+    const words = Object.entries(task ? change : rest).map(([name, value]) => fieldWords(name, value)), said = words.every(w => w !== null);
+    const all = /** @type {string[]} */ (words.flat());
+    if (task) return { label: 'Edit', scope: 'tasks:write', method: 'PATCH', path: `/v1/tasks/${task.id}`, body: change, etag: task.version,
+        cli: said ? ['edit', task.id, ...all, '--if-version', String(task.version)] : null };
+    return { label: 'Create', scope: 'tasks:write', method: 'POST', path: '/v1/tasks', body: change,
+        cli: said && type === 'HTTP_CALLBACK' && config?.url ? ['add', ...all, ...config.method === 'POST' ? [] : ['-X', config.method], config.url]
+            : null };
+}

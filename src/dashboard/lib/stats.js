@@ -47,11 +47,11 @@ export function historyOfExecutions(executions, cut, now) {
 // A delay that a gate made says nothing about the scheduler.
 const HELD = new Set(['PAUSED', 'CREATED', 'SPREAD', 'SLOT', 'LIMIT', 'BREAKER', 'RETRY_AFTER', 'HOST']);
 
-// From the figures of minutes. None, if nothing was counted yet: the first minute is not over.
-/** @param {any} stats the answer of /v1/stats @returns {History | null} */
-export function historyOfStats(stats) {
+// From the figures of minutes. None, if fewer minutes than `least` are over since the first that counted something.
+/** @param {any} stats the answer of /v1/stats @param {number} [least] @returns {History | null} */
+export function historyOfStats(stats, least = 3) {
     const all = stats?.points, first = Array.isArray(all) ? all.findIndex(p => p.executed || p.created) : -1;
-    if (first < 0 || all.length < 2) return null;
+    if (first < 0 || all.length < 2 || all.length - first < least) return null;
     /** @type {any[]} */
     const points = all.slice(Math.max(0, Math.min(first, all.length - 6))); // a young system has no hour to show
     /** @param {(p: any) => number} value */

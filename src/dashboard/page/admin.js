@@ -3,6 +3,7 @@ import { h } from '../lib/dom.js';
 import { connection, get, maybe, request } from '../lib/api.js';
 import { link, relink } from '../lib/router.js';
 import { count, number, parse } from '../lib/time.js';
+import { newKey, newTenant, revokeKey } from '../lib/command.js';
 import { copy } from '../view/dialog.js';
 import { badge } from '../view/icons.js';
 import { copyButton, instant, section, userText, when } from '../view/parts.js';
@@ -57,14 +58,6 @@ const tenants = (data, ctx) => table({ ...ctx, ui: {} }, { rows: data.tenants, k
 /** @param {number | null} most */
 const limit = most => most === null ? '' : h('span.label', ` of ${number(most)}`);
 
-/** @param {any} key @returns {import('../lib/command.js').Action} */
-function revoke(key) {
-    const elsewhere = key.tenant === connection.session?.tenant ? '' : '?tenant=' + encodeURIComponent(key.tenant);
-    return { label: 'Revoke…', scope: 'admin', method: 'DELETE', path: `/v1/api-keys/${encodeURIComponent(key.id)}${elsewhere}`,
-        danger: true,
-        cli: ['key', 'revoke', key.id, ...elsewhere ? ['--tenant', key.tenant] : []], done: `${key.name} is revoked` };
-}
-
 /** @param {any} data @param {Context} ctx */
 const keys = (data, ctx) => table({ ...ctx, ui: {} }, { rows: data.keys, key: k => k.id, label: 'Keys', columns: [
     { title: 'Name', class: 'anywhere', cell: k => [h('b', userText(k.name)), ' ', h('span.mono.label', k.id)] }, { title: 'Tenant',
@@ -72,7 +65,7 @@ const keys = (data, ctx) => table({ ...ctx, ui: {} }, { rows: data.keys, key: k 
     { title: 'Created', class: 'from-m nowrap', cell: k => when(k.created_at, ctx) }, { title: 'Expires', class: 'nowrap',
         cell: k => k.expires_at ? when(k.expires_at, ctx) : h('span.label', 'never') },
     { title: h('span.hidden-text', 'Actions'), class: 'num w-acts',
-        cell: k => h('button.small', { onclick: () => ctx.act(revoke(k), { name: k.name }) }, 'Revoke…') }] });
+        cell: k => h('button.small', { onclick: () => ctx.act(revokeKey(k, connection.session?.tenant), { name: k.name }) }, 'Revoke…') }] });
 
 /** @param {any} data @param {Context} ctx */
 function audit(data, ctx) {
@@ -94,12 +87,7 @@ function audit(data, ctx) {
 /** @param {Context} ctx */
 function askKey(ctx) {
     const tenant = ctx.route.query.get('tenant');
-    /** @returns {import('../lib/command.js').Action} */
-    const make = (/** @type {Record<string, any>} */ v) => ({ label: 'New key', scope: 'admin', method: 'POST', path: '/v1/api-keys',
-        body: { name: v.name, scopes: v.scopes.split(/[\s,]+/).filter(Boolean), ...tenant ? { tenant } : {}, ...v.days
-        ? { expires_at: new Date(Date.now() + Number(v.days) * 86400000).toISOString() } : {} },
-        cli: ['key', 'create', v.name || 'NAME', '--scopes', v.scopes.replace(/\s+/g, ''), ...v.days ? ['--expires-in', `${v.days}d`] : [],
-            ...tenant ? ['--tenant', tenant] : []] });
+    const make = (/** @type {Record<string, any>} */ v) => newKey(v, tenant, Date.now());
     ctx.ask({ title: tenant ? `New key of ${tenant}` : 'New key', confirm: 'Create', action: make,
         fields: [{ name: 'name', label: 'Name', hint: 'who or what will use it' }, { name: 'scopes', label: 'May',
         value: 'tasks:read, tasks:write', hint: SCOPES.join(', '), mono: true }, { name: 'days', label: 'Expires after, days',
@@ -115,10 +103,7 @@ function askKey(ctx) {
 
 /** @param {Context} ctx */
 function askTenant(ctx) {
-    /** @returns {import('../lib/command.js').Action} */
-    const make = (/** @type {Record<string, any>} */ v) => ({ label: 'New tenant', scope: 'admin', method: 'POST', path: '/v1/tenants',
-        body: { name: v.name, ...v.max_pending ? { max_pending: Number(v.max_pending) } : {} }, cli: ['tenant', 'create', v.name || 'NAME',
-        ...v.max_pending ? ['--max-pending', v.max_pending] : []] });
+    const make = newTenant;
     ctx.ask({ title: 'New tenant', confirm: 'Create', action: make, fields: [{ name: 'name', label: 'Name' }, { name: 'max_pending',
         label: 'Unfinished tasks at most', type: 'number', hint: 'empty: no limit' }],
         submit: async v => { await request('/v1/tenants', { method: 'POST',

@@ -4,15 +4,15 @@ import { h } from '../lib/dom.js';
 import { maybe, request } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { count, number, rough } from '../lib/time.js';
+import { ackIncident, muteIncident, resend, testSetting } from '../lib/command.js';
 import { badge, icon } from '../view/icons.js';
 import { actionList, ago, copyButton, empty, section, segments, taskLink, userText, when } from '../view/parts.js';
 import { table } from '../view/table.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
-/** @typedef {import('../lib/command.js').Action} Action */
 
 /** @type {Record<string, string>} */
-const KINDS = { SUCCESS: 'Success', FAILURE: 'Failure', RETRY: 'Retry', MISSED: 'Missed', DEAD_LETTER: 'Dead letter' };
+const KINDS = { SUCCESS: 'Success', FAILURE: 'Failure', RETRY: 'Retry', MISSED: 'Missed', DEAD_LETTER: 'Dead letter', ALERT: 'Alert' };
 /** @type {Record<string, string>} */
 const CHANNELS = { EMAIL: 'mail', SLACK_WEBHOOK: 'Slack', HTTP_WEBHOOK: 'webhook', PUSH: 'push' };
 /** @type {Record<string, number>} */
@@ -72,14 +72,6 @@ const incidentState = i => i.state === 'CLOSED' ? badge('COMPLETED', { word: i.r
     : i.muted_until ? badge('PAUSED', { word: 'Muted' }) : i.acknowledged_at ? badge('APPROVAL', { word: 'Acknowledged', calm: true })
         : badge('LATE', { word: 'Open' });
 
-/** @param {any} i @returns {Action} */
-const ack = i => ({ label: 'Acknowledge', scope: 'notifications:write', method: 'POST', path: `/v1/incidents/${i.id}/ack`,
-    cli: ['notify', 'ack', i.id], hint: 'no repeats and no steps any more', done: 'Acknowledged: it is not told again' });
-
-/** @param {any} i @param {string} time @returns {Action} */
-const mute = (i, time) => ({ label: 'Mute', scope: 'notifications:write', method: 'POST', path: `/v1/incidents/${i.id}/mute`,
-    body: { for: time }, cli: ['notify', 'mute', i.id, '--for', time], hint: 'for two hours', done: 'Muted' });
-
 /** @param {any[]} list @param {Map<string, string>} names @param {Context} ctx */
 function incidents(list, names, ctx) {
     const open = ctx.route.query.get('incident');
@@ -98,7 +90,7 @@ function incidents(list, names, ctx) {
         { title: 'Last', class: 'num from-s second', cell: i => ago(i.last_at, ctx) },
         { title: h('span.hidden-text', 'Actions'), class: 'num w-acts nowrap', hidden: !ctx.can('notifications:write'),
             cell: i => i.state === 'CLOSED' || i.acknowledged_at ? null
-                : h('button.small', { onclick: () => ctx.act(ack(i)) }, 'Acknowledge') }] });
+                : h('button.small', { onclick: () => ctx.act(ackIncident(i)) }, 'Acknowledge') }] });
 }
 
 /** @param {any} i @param {Context} ctx */
@@ -109,7 +101,7 @@ const incident = (i, ctx) => h('div.columns', h('div.c7', h('table', h('thead', 
     h('td.anywhere.second', userText(t.error ?? '–')), h('td.num.from-s', t.attempt)))))),
 h('div.c5', i.acknowledged_by ? h('p.second', 'Acknowledged by ', userText(i.acknowledged_by), ', ', ago(i.acknowledged_at, ctx), '.')
     : null,
-    i.state === 'OPEN' ? actionList(ctx, [ack(i), mute(i, '2h')]) : h('p.second', 'Closed ', ago(i.closed_at, ctx), '.')));
+    i.state === 'OPEN' ? actionList(ctx, [ackIncident(i), muteIncident(i, '2h')]) : h('p.second', 'Closed ', ago(i.closed_at, ctx), '.')));
 
 /** @param {any} a */
 const ruleState = a => a.severity === 'none' ? badge('open', { word: 'Watches' }) : a.state === 'firing' ? badge('FAILED',
@@ -152,13 +144,12 @@ const sent = (list, names, ctx) => table({ ...ctx, ui: {} }, { rows: list, key: 
     { title: 'When', class: 'num from-s second', cell: n => ago(n.sent_at ?? n.created_at, ctx) },
     { title: h('span.hidden-text', 'Actions'), class: 'num w-acts', hidden: !ctx.can('notifications:write'), cell: n => ['SENT', 'FAILED',
         'DROPPED'].includes(n.state) && n.incident
-        ? h('button.small', { onclick: () => ctx.act({ label: 'Resend', scope: 'notifications:write', method: 'POST',
-            path: `/v1/notifications/${n.id}/resend`, cli: ['notify', 'resend', n.id], done: 'It is sent again' }) }, 'Resend')
+        ? h('button.small', { onclick: () => ctx.act(resend(n)) }, 'Resend')
             : null }] });
 
 /** @param {any} s */
 const events = s => [['on_failure', 'failure'], ['on_dead_letter', 'dead letter'], ['on_missed', 'missed'], ['on_recovered', 'recovered'],
-    ['on_retry', 'retry'], ['on_success', 'success']]
+    ['on_retry', 'retry'], ['on_success', 'success'], ['on_alert', 'alert']]
     .filter(([field]) => s[field]).map(([, word]) => word).join(', ');
 
 /** @param {any[]} list @param {Context} ctx */
@@ -177,7 +168,7 @@ const settings = (list, ctx) => table({ ...ctx, ui: {} }, { rows: list, key: s =
 /** @param {any} setting @param {Context} ctx */
 async function test(setting, ctx) {
     try {
-        const done = await request(`/v1/notification-settings/${setting.id}/test`, { method: 'POST' });
+        const done = await request(testSetting(setting).path, { method: 'POST' });
         ctx.toast(done.state === 'SENT' ? `${setting.name}: the test message was sent`
             : `${setting.name}: ${done.error ?? String(done.state).toLowerCase()}`, { bad: done.state !== 'SENT' });
     } catch (error) {

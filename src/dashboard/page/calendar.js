@@ -1,11 +1,12 @@
-// Calendar: what comes, and where does it pile up? Two weeks by hour, a day by minute, a minute as a list.
+// Calendar: what comes, and where does it pile up? Two weeks by hour, a day by minute, a minute as a list; or a quarter by day and hour.
 import { h } from '../lib/dom.js';
 import { get, maybe } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { clock, count, day, DAY, dayStart, fieldsOf, HOUR, MINUTE, number, parse, span, zoneName, zoneOf } from '../lib/time.js';
 import { badge } from '../view/icons.js';
-import { empty, facts, section, userText } from '../view/parts.js';
-import { clockChange, dayMap, heatLegend, hoursOf, nextDay, peaksOf, sum, thresholds, weekMap } from '../view/heat.js';
+import { empty, facts, section, segments, userText } from '../view/parts.js';
+import { dayMap, heatLegend, hoursOf, marksOf, markTable, nextDay, peaksOf, sum, thresholds, weekMap } from '../view/heat.js';
+import { quarterDays, quarterView, readQuarter } from '../view/quarter.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
 
@@ -15,7 +16,11 @@ const DAYS = 14, CHUNK_MS = 2 * DAY, FRESH_MS = 60000, LISTED = 200;
 const zone = ctx => zoneOf(ctx.zone === 'task' ? 'local' : ctx.zone);
 
 /** @param {Context} ctx */
+const isQuarter = ctx => ctx.route.query.get('by') === 'quarter';
+
+/** @param {Context} ctx */
 function daysOf(ctx) {
+    if (isQuarter(ctx)) return quarterDays(parse(ctx.route.query.get('from')) || ctx.now, zone(ctx));
     const first = dayStart(parse(ctx.route.query.get('from')) || ctx.now, zone(ctx)), days = [first];
     while (days.length < DAYS) days.push(nextDay(days[days.length - 1], zone(ctx)));
     return days;
@@ -27,41 +32,53 @@ export const page = {
 
     async load(ctx, before) {
         const days = daysOf(ctx), at = parse(ctx.route.query.get('at')), queue = ctx.route.query.get('queue'),
-            shape = `${days[0]} ${queue} ${zone(ctx)}`;
+            shape = `${days[0]} ${days.length} ${queue} ${zone(ctx)}`;
         const fresh = before?.shape === shape && Date.now() - before.readAt < FRESH_MS;
-        const [read, calendars, minute, status, ran] = await Promise.all([fresh ? before.read : readAll(days, queue),
+        const [read, calendars, minute, status, ran] = await Promise.all([fresh ? before.read
+            : isQuarter(ctx) ? readQuarter(days, zone(ctx), queue, Date.now()) : readAll(days, queue),
             fresh ? before.calendars : readCalendars(ctx),
             Number.isNaN(at) ? null : get('/v1/upcoming', { from: new Date(at).toISOString(), to: new Date(at + MINUTE).toISOString(),
                 limit: LISTED, queue }),
             fresh ? before.status : maybe('/v1/scheduler/status'), fresh ? before.ran : maybe('/v1/executions',
                 { limit: 200, status: 'COMPLETED' })]);
-        return { shape, readAt: fresh ? before.readAt : Date.now(), read, calendars, status, ran, minute: minute?.upcoming ?? null,
+        return { shape, isQuarter: isQuarter(ctx), readAt: fresh ? before.readAt : Date.now(), read, calendars, status, ran, minute: minute?.upcoming ?? null,
             minuteComplete: minute?.complete ?? true };
     },
 
     view(data, ctx) {
-        const z = zone(ctx), days = daysOf(ctx), { fires } = data.read, now = Math.floor(ctx.now / MINUTE) * MINUTE;
+        const z = zone(ctx), days = daysOf(ctx);
+        if (data.isQuarter !== isQuarter(ctx)) return [h('header', { key: 'head' }, head(ctx, days)), h('p.label', 'Loading')];
+        if (isQuarter(ctx)) return [h('header', { key: 'head' }, head(ctx, days)), ...quarterView(data, ctx, z, days)];
+        const { fires } = data.read, now = Math.floor(ctx.now / MINUTE) * MINUTE;
         const at = parse(ctx.route.query.get('at')), chosenDay = dayStart(parse(ctx.route.query.get('day')) || (Number.isNaN(at)
             ? fieldsOf(ctx.now, z).hour >= 18 && days[0] < ctx.now ? days[1] : days[0] : at), z), end = nextDay(days[days.length - 1], z);
         const capacity = capacityOf(data), peaks = peaksOf(fires, now, end), total = sum(fires, now, end), over = capacity === null ? []
             : [...fires].filter(([m, n]) => m >= now && n > capacity);
         const marks = marksOf(data.calendars, days, z), dayPeaks = peaksOf(fires, Math.max(now, chosenDay), nextDay(chosenDay, z));
-        const asTable = ctx.route.query.get('as') === 'table', today = dayStart(ctx.now, z);
-        const move = (/** @type {number} */ by) => relink(ctx.route, { from: new Date(dayStart(days[0] + by * DAY + 12 * HOUR,
-            z)).toISOString(), day: null, at: null });
-        return [h('header', { key: 'head' }, h('div.head', h('h1', { tabindex: -1 }, 'Calendar'), h('span.second',
-            `${day(days[0], z)} to ${day(days[days.length - 1], z)} ${fieldsOf(days[days.length - 1], z).year}, ${z}`), h('span.grow'),
-            days[0] > today ? h('a.button', { href: move(-DAYS) }, 'Earlier') : null, days[0] === today ? null : h('a.button',
-                { href: relink(ctx.route, { from: null, day: null, at: null }) }, 'Today'), h('a.button', { href: move(DAYS) }, 'Later'),
-            h('a.button', { href: relink(ctx.route, { as: asTable ? null : 'table' }) }, asTable ? 'Map' : 'Table')),
+        const asTable = ctx.route.query.get('as') === 'table';
+        return [h('header', { key: 'head' }, head(ctx, days),
         h('p.second', answer(total, over, peaks, z, data.read.complete))),
         total ? h('div.split', { key: 'split' }, h('div.stack', asTable ? tables(fires, days, chosenDay, z, now, ctx) : maps(data, ctx,
             { days, z, now, chosenDay, at, capacity, marks, dayPeaks })), h('div.stack', minuteView(data, ctx, at, z, capacity),
-            peakTable(peaks, ctx, z), markTable(marks, z)))
+            peakTable(peaks, ctx, z), markTable(marks, z, d => relink(ctx.route, { from: new Date(d).toISOString(), day: null, at: null }), ctx.now)))
             : empty('Nothing is to come in these two weeks.', 'A recurring task fills the calendar.',
                 "belfry add --cron '0 8 * * MON-FRI' --tz Europe/Berlin --name report https://example.com/report")];
     },
 };
+
+/** @param {Context} ctx @param {number[]} days */
+function head(ctx, days) {
+    const z = zone(ctx), asTable = ctx.route.query.get('as') === 'table', today = isQuarter(ctx) ? quarterDays(ctx.now, z)[0] : dayStart(ctx.now, z);
+    const move = (/** @type {number} */ by) => relink(ctx.route, { from: new Date(dayStart(days[0] + by * DAY + 12 * HOUR, z)).toISOString(),
+        day: null, at: null });
+    return h('div.head', h('h1', { tabindex: -1 }, 'Calendar'), h('span.second',
+        `${day(days[0], z)} to ${day(days[days.length - 1], z)} ${fieldsOf(days[days.length - 1], z).year}, ${z}`), h('span.grow'),
+    segments('Show', [['Two weeks', relink(ctx.route, { by: null, at: null }), !isQuarter(ctx)], ['Quarter', relink(ctx.route, { by: 'quarter', day: null,
+        at: null }), isQuarter(ctx)]]),
+    days[0] > today ? h('a.button', { href: move(-days.length) }, 'Earlier') : null, days[0] === today ? null : h('a.button',
+        { href: relink(ctx.route, { from: null, day: null, at: null }) }, 'Today'), h('a.button', { href: move(days.length) }, 'Later'),
+    h('a.button', { href: relink(ctx.route, { as: asTable ? null : 'table' }) }, asTable ? 'Map' : 'Table'));
+}
 
 /** @param {number[]} days @param {string | null} queue */
 async function readAll(days, queue) {
@@ -99,22 +116,6 @@ function capacityOf(data) {
     const mean = ran.reduce((/** @type {number} */ n, /** @type {any} */ e) => n + parse(e.completed_at) - parse(e.started_at),
         0) / ran.length;
     return Math.floor(slots * MINUTE / Math.max(1, mean));
-}
-
-/** @param {any[]} calendars @param {number[]} days @param {string} z */
-function marksOf(calendars, days, z) {
-    /** @type {Map<number, string[]>} */
-    const marks = new Map();
-    for (const start of days) {
-        const f = fieldsOf(start, z), date = `${f.year}-${String(f.month).padStart(2, '0')}-${String(f.day).padStart(2, '0')}`,
-            change = clockChange(start, z), list = change ? [change] : [];
-        for (const c of calendars) {
-            const hit = (c.excluded ?? []).find((/** @type {any} */ d) => (typeof d === 'string' ? d : d.date) === date);
-            if (hit) list.push(`${typeof hit === 'object' && hit.name ? hit.name : 'Holiday'} (${c.name})`);
-        }
-        if (list.length) marks.set(start, list);
-    }
-    return marks;
 }
 
 /** @param {number} total @param {[number, number][]} over @param {any[]} peaks @param {string} z @param {boolean} complete */
@@ -201,9 +202,3 @@ function peakTable(peaks, ctx, z) {
         h('td.num', p.quiet.map((/** @type {number} */ q) => clock(q, z).slice(0, 5)).join(', ') || '–'))))),
         h('p.label', 'A spread moves each task by a fixed part of it:'), h('pre.command', 'belfry edit TASK --spread 5m'));
 }
-
-/** @param {Map<number, string[]>} marks @param {string} z */
-const markTable = (marks, z) => marks.size ? section('marks', 'Marks', {},
-    h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Day'), h('th', { scope: 'col' }, 'What'))),
-    h('tbody', [...marks].map(([d, list]) => h('tr', { key: d }, h('td.nowrap', day(d, z)), h('td.anywhere',
-    userText(list.join(', ')))))))) : null;

@@ -1,6 +1,6 @@
 // Dead letters: what broke, and may it go again? By cause first; a re-drive is a canary that one can watch and stop.
 import { h } from '../lib/dom.js';
-import { get, request } from '../lib/api.js';
+import { get, maybe, request } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { count, number, parse } from '../lib/time.js';
 import { archive, redrive, retryLetter } from '../lib/command.js';
@@ -18,14 +18,14 @@ export const page = {
     title: () => 'Dead letters',
 
     async load(ctx) {
-        const q = ctx.route.query, cause = q.get('cause'), mode = q.get('show') ?? 'causes';
+        const q = ctx.route.query, cause = q.get('cause'), mode = q.get('show') ?? 'causes', job = q.get('job');
         const listed = mode !== 'causes' || cause;
-        const [groups, letters, jobs] = await Promise.all([get('/v1/dlq', { group_by: 'cause' }),
+        const [groups, letters, jobs, watched] = await Promise.all([get('/v1/dlq', { group_by: 'cause' }),
             listed ? get('/v1/dlq', { cause: mode === 'causes' ? cause : null, resolved: mode === 'archived' ? 'true' : null,
                 cursor: q.get('cursor'), limit: LETTERS, view: 'brief' }) : null,
-            get('/v1/jobs', { limit: 50 })]);
+            get('/v1/jobs', { limit: 50 }), job ? maybe(`/v1/jobs/${encodeURIComponent(job)}`) : null]);
         return { groups: groups.groups, letters: letters?.tasks ?? null, next: letters?.pagination?.next_cursor ?? null,
-            jobs: jobs.jobs.filter((/** @type {any} */ j) => j.kind === 'redrive') };
+            watched, jobs: jobs.jobs.filter((/** @type {any} */ j) => j.kind === 'redrive' && j.id !== watched?.id) };
     },
 
     view(data, ctx) {
@@ -37,7 +37,9 @@ export const page = {
                 segments('Show', [['By cause', link(['dlq']), mode === 'causes'], ['All', link(['dlq'], { show: 'all' }), mode === 'all'],
                     ['Archived', link(['dlq'], { show: 'archived' }), mode === 'archived']])),
             h('p.second', answer(data, total))),
-            mode === 'causes' ? total || data.jobs.length ? causes(data, ctx) : empty('Nothing has failed for good.',
+            data.watched ? h('section', { key: 'watched', 'aria-label': 'The re-drive' }, jobView(data.watched, ctx, h('a',
+                { href: relink(ctx.route, { job: null }) }, 'Close'))) : null,
+            mode === 'causes' ? total || data.jobs.length || data.watched ? causes(data, ctx) : empty('Nothing has failed for good.',
                 'A task comes here when its attempts are used up. This one does:',
                 'belfry add --name to-fail --max-attempts 1 http://127.0.0.1:9/')
                 : h('section', { key: 'letters', 'aria-label': 'Letters' }, letters(data, ctx))];
@@ -47,7 +49,7 @@ export const page = {
 /** @param {any} data @param {number} total */
 function answer(data, total) {
     if (!total) return 'Every task that ended was completed, cancelled or skipped.';
-    const first = data.groups[0], running = data.jobs.find((/** @type {any} */ j) => j.state === 'RUNNING');
+    const first = data.groups[0], running = [data.watched, ...data.jobs].find((/** @type {any} */ j) => j?.state === 'RUNNING');
     return [h('b', data.groups.length === 1 ? 'All have one cause' : `One cause has ${number(first.count)} of them`), ': ',
         userText(first.last_error), first.host ? [' from ', userText(first.host)] : '', '. ',
         running ? `A re-drive runs: ${number(running.done)} of ${number(running.total)} sent again, ${number(running.failed_again ?? 0)} failed again.` : ''];
@@ -56,6 +58,10 @@ function answer(data, total) {
 /** @param {any} data @param {Context} ctx @param {string} cause */
 const jobOf = (data, ctx, cause) => data.jobs.find((/** @type {any} */ j) => j.filter?.cause === cause && (j.state === 'RUNNING'
     || ctx.now - parse(j.finished_at) < JOB_SHOWN_MS));
+
+/** @param {any} data @param {Context} ctx @param {string} cause */
+const runs = (data, ctx, cause) => jobOf(data, ctx, cause)?.state === 'RUNNING' || (data.watched?.state === 'RUNNING'
+    && data.watched.filter?.cause === cause);
 
 /** @param {any} data @param {Context} ctx */
 function causes(data, ctx) {
@@ -78,8 +84,7 @@ function causes(data, ctx) {
                 { title: 'Letters', class: 'num', cell: g => h('b', number(g.count)) },
                 { title: 'First', class: 'num from-m second', cell: g => ago(g.first_failed_at, ctx) },
                 { title: 'Last', class: 'num from-m second', cell: g => ago(g.last_failed_at, ctx) },
-                { title: h('span.hidden-text', 'Actions'), class: 'num w-acts', hidden: !ctx.can('dlq:write'), cell: g => jobOf(data, ctx,
-                    g.cause)?.state === 'RUNNING' ? h('button.small', { disabled: true }, 'Re-drive runs')
+                { title: h('span.hidden-text', 'Actions'), class: 'num w-acts', hidden: !ctx.can('dlq:write'), cell: g => runs(data, ctx, g.cause) ? h('button.small', { disabled: true }, 'Re-drive runs')
                     : h('button.small', { onclick: () => askRedrive(ctx, g) }, 'Re-drive…') }] }) : null);
 }
 
@@ -94,9 +99,8 @@ function askRedrive(ctx, group) {
             label: 'Stop above, per cent failed again', type: 'number', value: '20' }],
         submit: async values => {
             const action = make(values);
-            await request(action.path, { method: 'POST', body: action.body });
-            go(relink(ctx.route, { cause: group.cause }));
-            ctx.reload();
+            const job = await request(action.path, { method: 'POST', body: action.body });
+            go(relink(ctx.route, { cause: group.cause, job: job.id })); // the link shows the job to whoever opens it, now and later
         } });
 }
 

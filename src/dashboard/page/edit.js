@@ -4,7 +4,7 @@ import { h } from '../lib/dom.js';
 import { get, maybe, Problem, request } from '../lib/api.js';
 import { go, link } from '../lib/router.js';
 import { parse, zoneOf } from '../lib/time.js';
-import { cli, curl } from '../lib/command.js';
+import { cli, curl, saveTask } from '../lib/command.js';
 import { fieldOf } from '../view/dialog.js';
 import { icon } from '../view/icons.js';
 import { copyButton, pretty, section, userText } from '../view/parts.js';
@@ -44,7 +44,7 @@ export const page = {
         if (!values) return h('p.label', 'Loading');
         const changed = () => { preview(ctx); ctx.set({}); };
         const errors = ctx.ui.errors ?? {}, change = changeOf(task, values), some = Object.keys(change).length > 0;
-        const action = actionOf(task, change);
+        const action = saveTask(task, change);
         const zone = values.time_zone || 'UTC', fires = ctx.ui.preview ?? [];
         const line = cli(action);
         return [h('header.head', { key: 'head' }, h('a', { href: link(['tasks']) }, 'Tasks'), h('span.label', '/'),
@@ -149,22 +149,6 @@ function changeOf(task, v) {
     return Object.fromEntries(Object.entries(wanted).filter(([name, value]) => !same(value, task[name])));
 }
 
-/** @param {any} task @param {Record<string, any>} change @returns {import('../lib/command.js').Action} */
-function actionOf(task, change) {
-    const words = Object.entries(change).flatMap(([name, value]) => FLAGS[name] && value !== null ? [FLAGS[name], String(value)] : []),
-        unsaid = Object.keys(change).some(name => !FLAGS[name]);
-    if (task) return { label: 'Edit', scope: 'tasks:write', method: 'PATCH', path: `/v1/tasks/${task.id}`, body: change,
-        etag: task.version, cli: unsaid ? null : ['edit', task.id, ...words] };
-    const url = change.target_config?.url, plain = Object.keys(change).every(name => FLAGS[name] || ['target_config', 'target_type',
-        'retry', 'overlap_policy'].includes(name));
-    return { label: 'Create', scope: 'tasks:write', method: 'POST', path: '/v1/tasks', body: change, cli: plain && url ? ['add', ...words,
-        ...change.target_config.method === 'POST' ? [] : ['-X', change.target_config.method], url] : null };
-}
-
-/** @type {Record<string, string>} */
-const FLAGS = { name: '--name', cron_expression: '--cron', time_zone: '--tz', calendar: '--calendar', queue: '--queue',
-    priority: '--priority', run_at: '--at', concurrency_key: '--concurrency-key' };
-
 // The fires of what is typed, a moment after the last key.
 /** @param {Context} ctx */
 function preview(ctx) {
@@ -218,5 +202,5 @@ function conflict(ctx, data, change) {
             userText(text(now[name]))), h('td.mono.anywhere', userText(text(name in change ? change[name] : data.task[name]))))))),
     h('div.chips', h('button', { onclick: () => { data.task = now; ctx.set({ values: valuesOf(now), conflict: null }); } }, 'Take theirs'),
         h('button', { onclick: () => { data.task = { ...data.task, version: now.version }; ctx.set({ conflict: null }); save(ctx, data,
-        actionOf(data.task, change)); } }, 'Save mine over it')));
+        saveTask(data.task, change)); } }, 'Save mine over it')));
 }

@@ -3,7 +3,7 @@ import { h } from '../lib/dom.js';
 import { get } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { absolute, clock, count, parse, span, zoneOf } from '../lib/time.js';
-import { curl, listing } from '../lib/command.js';
+import { cli, curl, executionList } from '../lib/command.js';
 import { badge, icon } from '../view/icons.js';
 import { copyButton, empty, instant, section, segments, userText } from '../view/parts.js';
 import { freshBar, isHeld, steady, table } from '../view/table.js';
@@ -34,10 +34,11 @@ export const page = {
     view(data, ctx) {
         const filter = filterOf(ctx.route.query), status = filter.status ?? '';
         const failed = data.rows.filter((/** @type {any} */ e) => e.status === 'FAILED' || e.status === 'LOST').length;
-        const action = listing('/v1/executions', filter, ['history']);
+        const action = executionList(filter), line = cli(action);
         return [
             h('header', { key: 'head' }, h('div.head', h('h1', { tabindex: -1 }, 'Executions'), h('span.second',
-                `the latest ${data.rows.length}`), h('span.grow'), copyButton(curl(action, location.origin), 'curl'),
+                `the latest ${data.rows.length}`), h('span.grow'), h('span.chips.from-s', copyButton(curl(action, location.origin), 'curl'),
+                    line ? copyButton(line, 'CLI') : null),
                 segments('State', [['All', relink(ctx.route, { status: null, cursor: null }), !status], ['Completed',
                     relink(ctx.route, { status: 'COMPLETED', cursor: null }), status === 'COMPLETED'],
                     ['Failed', relink(ctx.route, { status: 'FAILED,LOST', cursor: null }), status === 'FAILED,LOST']])),

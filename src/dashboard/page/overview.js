@@ -1,11 +1,12 @@
 // Overview: is it well, and what needs me? One sentence with its reason, then the evidence. Every number opens its list.
 import { h } from '../lib/dom.js';
-import { get, maybe } from '../lib/api.js';
-import { link } from '../lib/router.js';
+import { connection, get, maybe } from '../lib/api.js';
+import { go, link, relink } from '../lib/router.js';
 import { clock, count, number, parse, rate, relative, rough, span, zoneOf } from '../lib/time.js';
 import { causesOf, historyOfExecutions, historyOfStats, percentile } from '../lib/stats.js';
 import { delayChart, spark } from '../view/chart.js';
 import { badge, icon } from '../view/icons.js';
+import { budgets, tenantUse } from '../view/objectives.js';
 import { ago, bar, empty, section, userText } from '../view/parts.js';
 import { plainTable } from '../view/table.js';
 import { verdictOf } from '../view/verdict.js';
@@ -20,14 +21,15 @@ export const page = {
     says: (data, ctx) => verdictOf({ ...data, p99: data.recent, now: ctx.now }).sentence,
 
     async load(ctx, before) {
-        const slow = before && Date.now() - before.slowAt < SLOW_MS ? before : await loadSlow(ctx);
+        const tenant = ctx.route.query.get('tenant');
+        const slow = before && before.tenant === tenant && Date.now() - before.slowAt < SLOW_MS ? before : await loadSlow(ctx, tenant);
         const [status, breakers, queues, groups, blocked, upcoming] = await Promise.all([
             get('/v1/scheduler/status'), ctx.can('queues:read') ? maybe('/v1/breakers', { limit: 100 }) : null, ctx.can('queues:read')
                 ? maybe('/v1/queues', { limit: 200 }) : null,
             ctx.can('dlq:read') ? maybe('/v1/dlq', { group_by: 'cause' }) : null, maybe('/v1/tasks',
                 { status: 'BLOCKED', limit: 50, view: 'brief' }), maybe('/v1/upcoming', { limit: 200 })]);
         return { slowAt: slow.slowAt, alerts: slow.alerts, history: slow.history, causes: slow.causes, approvals: slow.approvals,
-            cut: slow.cut, recent: slow.recent, status,
+            cut: slow.cut, recent: slow.recent, tenants: slow.tenants, tenant, status,
             breakers: breakers?.breakers ?? [], queues: queues?.queues ?? [], groups: groups?.groups ?? [], blocked: blocked?.tasks ?? [],
                 upcoming: upcoming?.upcoming ?? [] };
     },
@@ -35,26 +37,41 @@ export const page = {
     view(data, ctx) {
         const { status } = data;
         const verdict = verdictOf({ ...data, p99: data.recent, now: ctx.now });
-        const nothing = Object.values(status.tasks).every(n => n === 0);
+        const nothing = Object.values(status.tasks).every(n => n === 0), known = !data.tenant || data.history.exact;
         return [
             h('header.verdict', { key: 'verdict' }, icon(verdict.icon, { class: `icon ${verdict.tone}` }), h('h1', { tabindex: -1 },
                 verdict.sentence), h('p', verdict.reason)),
             nothing ? empty('There is no task yet.', 'This one runs in five seconds.', 'belfry add --in 5s --noop --name hello') : null,
-            needs(verdict.needs, ctx), figures(data),
-            h('div.columns', { key: 'one' }, delays(data, ctx), backlog(data), slots(data)),
-            h('div.columns', { key: 'two' }, causes(data, ctx), fires(data, ctx))];
+            needs(verdict.needs, ctx), tenantChoice(data, ctx), known ? figures(data) : h('p.second', { key: 'none' }, `There are no figures of ${data.tenant === '*' ? 'all tenants' : data.tenant} of the last hour yet.`),
+            known ? h('div.columns', { key: 'one' }, delays(data, ctx), data.tenant ? null : [backlog(data), slots(data)]) : null,
+            data.tenant ? null : h('div.columns', { key: 'two' }, causes(data, ctx), fires(data, ctx)),
+            h('div.columns', { key: 'three' }, budgets(data.alerts), tenantUse(data.tenants, data.tenant))];
     },
 };
 
-/** @param {Context} ctx */
-async function loadSlow(ctx) {
+// Whose figures are shown. Lists and actions stay those of the session's own tenant: only a key of another tenant opens its tasks.
+/** @param {any} data @param {Context} ctx */
+function tenantChoice(data, ctx) {
+    if (data.tenants.length < 2) return null;
+    const own = connection.session?.tenant ?? '';
+    const options = [['', own], ['*', 'all tenants'], ...data.tenants.map((/** @type {any} */ t) => [t.name, t.name]).filter((/** @type {any[]} */ [name]) => name !== own)];
+    return h('div.head', { key: 'tenant' }, h('label.second', { for: 'tenant' }, 'Figures of'), h('select', { id: 'tenant',
+        onchange: (/** @type {any} */ e) => go(relink(ctx.route, { tenant: e.target.value })) }, options.map(([value, name]) => h('option',
+        { value, key: value, selected: value === (data.tenant ?? '') }, name))), data.tenant ? h('span.second',
+        `What needs you, the lists and the actions are those of ${own}. `, data.tenant === '*' ? null : h('a', { href: link(['admin'],
+        { tenant: data.tenant }) }, `Keys of ${data.tenant}`)) : null);
+}
+
+/** @param {Context} ctx @param {string | null} tenant */
+async function loadSlow(ctx, tenant) {
     const now = Date.now(), from = new Date(now - 3600000).toISOString();
-    const [stats, alerts, attempts, runs] = await Promise.all([ctx.can('status:read') ? maybe('/v1/stats',
-        { from: from.slice(0, 17) + '00Z', step: '1m' }) : null, ctx.can('status:read') ? maybe('/v1/alerts') : null,
+    const [stats, alerts, attempts, runs, tenants] = await Promise.all([ctx.can('status:read') ? maybe('/v1/stats',
+        { from: from.slice(0, 17) + '00Z', step: '1m', tenant }) : null, ctx.can('status:read') ? maybe('/v1/alerts') : null,
         maybe('/v1/executions', { from, limit: ATTEMPTS }), ctx.can('workflows:read') ? maybe('/v1/workflows',
-            { status: 'RUNNING', limit: 10 }) : null]);
+            { status: 'RUNNING', limit: 10 }) : null, ctx.can('admin') && connection.session?.tenant === 'default' ? maybe('/v1/tenants',
+            { limit: 200 }) : null]);
     const executions = attempts?.executions ?? [], cut = !!attempts?.pagination?.next_cursor;
-    const history = historyOfStats(stats) ?? historyOfExecutions(executions, cut, now);
+    const history = historyOfStats(stats, tenant ? 1 : undefined) ?? historyOfExecutions(tenant ? [] : executions, cut && !tenant, now);
     const waiting = await Promise.all((runs?.workflows ?? []).map(async (/** @type {any} */ run) => {
         const status = await maybe(`/v1/workflows/${run.id}/status`);
         return (status?.awaiting ?? []).map((/** @type {any} */ a) => ({ ...a, run: run.id,
@@ -65,7 +82,7 @@ async function loadSlow(ctx) {
         && now - parse(e.completed_at) < 300000).map((/** @type {any} */ e) => e.delay_ms).sort((/** @type {number} */ a,
             /** @type {number} */ b) => a - b);
     return { slowAt: now, alerts: alerts?.alerts ?? [], history, causes: causesOf(executions).slice(0, 6), approvals: waiting.flat(), cut,
-        recent: percentile(lately, .99) };
+        tenants: tenants?.tenants ?? [], recent: percentile(lately, .99) };
 }
 
 /** @param {import('../view/verdict.js').Need[]} list @param {Context} ctx */
@@ -92,7 +109,7 @@ function figures(data) {
             now = recent.reduce((a, b) => a + b, 0) / Math.max(1, recent.length);
         const low = Math.min(...perSecond), high = Math.max(...perSecond), perMinute = high < .1;
         const k = perMinute ? 60 : 1, shown = rate(now * k);
-        return h('a.figure', { href, key: label }, h('span.label', h('span', label), h('span', `${rate(low * k)}–${rate(high * k)}`)),
+        return h(data.tenant ? 'div.figure' : 'a.figure', { href: data.tenant ? null : href, key: label }, h('span.label', h('span', label), h('span', `${rate(low * k)}–${rate(high * k)}`)),
             h('span.value', shown, h('small', perMinute ? '/min' : '/s')),
             spark(perSecond, { bad: how.bad && now > 0 && now > .05 * (hist.started[last] / seconds || 1),
                 label: `${label} ${over}, now ${shown} a ${perMinute ? 'minute' : 'second'}` }));

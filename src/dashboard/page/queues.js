@@ -3,7 +3,7 @@ import { h } from '../lib/dom.js';
 import { get, maybe, request } from '../lib/api.js';
 import { link } from '../lib/router.js';
 import { count, number } from '../lib/time.js';
-import { pauseQueue, resumeQueue } from '../lib/command.js';
+import { pauseQueue, resumeQueue, setLimits, showQueue } from '../lib/command.js';
 import { badge } from '../view/icons.js';
 import { actionList, ago, bar, empty, facts, section, userText, when } from '../view/parts.js';
 import { jobView } from '../view/job.js';
@@ -88,13 +88,7 @@ function askPause(ctx, queue) {
 
 /** @param {Context} ctx @param {any} queue */
 function askLimits(ctx, queue) {
-    const body = (/** @type {Record<string, any>} */ v) => Object.fromEntries(['max_dispatches_per_second', 'max_burst', 'max_concurrent',
-        'weight'].map(n => [n, v[n] === '' ? null : Number(v[n])]).filter(([n, value]) => value !== queue[/** @type {string} */ (n)]));
-    /** @returns {import('../lib/command.js').Action} */
-    const make = (/** @type {Record<string, any>} */ v) => ({ label: 'Limits', scope: 'queues:write', method: 'PATCH',
-        path: `/v1/queues/${encodeURIComponent(queue.name)}`, body: body(v), etag: queue.version || null,
-        cli: ['queue', 'set', queue.name, '--rate', v.max_dispatches_per_second || '0', ...v.max_burst ? ['--burst', v.max_burst] : [],
-            '--concurrent', v.max_concurrent || '0', '--weight', v.weight || '100'] });
+    const make = (/** @type {Record<string, any>} */ v) => setLimits(queue, v);
     const text = (/** @type {any} */ n) => n === null ? '' : String(n);
     ctx.ask({ title: `Limits of queue ${queue.name}`, confirm: 'Set', keep: 'Close', action: make, fields: [
         { name: 'max_dispatches_per_second', label: 'Starts a second', type: 'number', value: text(queue.max_dispatches_per_second),
@@ -128,6 +122,5 @@ function panel(queue, ctx) {
     ctx.can('queues:write') ? h('div.chips', h('button', { onclick: () => askLimits(ctx, queue) }, 'Limits…'), queue.state === 'paused'
         ? null : h('button', { onclick: () => askPause(ctx, queue) }, 'Pause…')) : null,
     section('queue-actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx,
-        [pause, { label: 'Show', scope: 'queues:read', method: 'GET', path: `/v1/queues/${encodeURIComponent(queue.name)}`, cli: ['queue',
-        'show', queue.name] }])));
+        [pause, showQueue(queue.name)])));
 }

@@ -3,7 +3,7 @@ import { h } from '../lib/dom.js';
 import { get, maybe } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { count, number, parse, rough, span, zoneOf } from '../lib/time.js';
-import { onRun, onStep, signal } from '../lib/command.js';
+import { cancelRun, pauseRun, rerun, resumeRun, retryRun, showRun, signal, stepActions } from '../lib/command.js';
 import { badge, icon } from '../view/icons.js';
 import { actionList, bar, copyButton, instant, pretty, section, segments, userText, when } from '../view/parts.js';
 import { criticalPath } from '../view/graph.js';
@@ -62,10 +62,7 @@ const waitsForSignal = step => step.waits_for?.gate === 'signal';
 /** @param {any} data @param {Context} ctx */
 function head(data, ctx) {
     const { run } = data, over = OVER.has(run.status), may = ctx.can('workflows:write');
-    const cancel = { ...onRun(run, 'cancel', {}), label: 'Cancel…', danger: true, done: 'The run is cancelled' };
-    const pause = { ...onRun(run, run.paused ? 'resume' : 'pause'), label: run.paused ? 'Resume' : 'Pause', done: run.paused
-        ? 'The run goes on' : 'No more steps start' };
-    const retry = { ...onRun(run, 'retry', {}), label: 'Retry', done: 'What failed runs again' };
+    const cancel = cancelRun(run), pause = run.paused ? resumeRun(run) : pauseRun(run), retry = retryRun(run);
     return h('header', { key: 'head' }, h('div.head', h('a', { href: link(['workflows']) }, 'Workflows'), h('span.label', '/'),
         h('h1', { tabindex: -1 }, run.name || run.workflow ? userText(run.name ?? run.workflow) : 'a run'),
         badge(run.paused && !over ? 'PAUSED' : run.status),
@@ -159,10 +156,7 @@ function side(data, ctx) {
         open.map((/** @type {any} */ a) => h('div.chips', { key: a.step }, badge('APPROVAL',
         { word: [userText(a.signal), `, ${a.received} of ${a.approvals}`] }), approve(run, a, ctx)))) : null,
         section('run-actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx,
-            [...OVER.has(run.status) ? [] : [{ ...onRun(run, 'cancel', {}), label: 'Cancel…', danger: true,
-            done: 'The run is cancelled' }], ...run.status === 'FAILED' ? [{ ...onRun(run, 'retry', {}), label: 'Retry',
-            hint: 'what failed', done: 'What failed runs again' }] : [], { label: 'Show', scope: 'workflows:read', method: 'GET',
-            path: `/v1/workflows/${run.id}`, cli: ['workflow', 'show', run.id] }]))),
+            [...OVER.has(run.status) ? [] : [cancelRun(run)], ...run.status === 'FAILED' ? [retryRun(run)] : [], showRun(run)]))),
     h('div.c5.stack', json('Input', run.input), json('Result', run.result)));
 }
 
@@ -186,15 +180,7 @@ function panel(data, ctx, s) {
         awaiting = data.status.awaiting.find((/** @type {any} */ a) => a.step === s.step);
     const items = data.items.filter((/** @type {any} */ i) => i.step === s.step),
         bad = items.filter((/** @type {any} */ i) => i.status === 'FAILED');
-    /** @type {import('../lib/command.js').Action[]} */
-    const actions = [];
-    if (['SCHEDULED', 'BLOCKED'].includes(s.status)) actions.push({ ...onStep(run.id, s.step, 'run-now', { force: true }, ['--force']),
-        label: 'Run now', hint: 'without waiting for others', done: `${s.step} starts` }, { ...onStep(run.id, s.step, 'skip', {}),
-        label: 'Skip', hint: 'it counts as clean', done: `${s.step} is skipped` });
-    if (s.status !== 'COMPLETED') actions.push({ ...onStep(run.id, s.step, 'force-complete', {}), label: 'Force complete',
-        hint: 'without an output', done: `${s.step} is completed` });
-    actions.push({ label: 'Show', scope: 'workflows:read', method: 'GET',
-        path: `/v1/workflows/${run.id}/steps/${encodeURIComponent(s.step)}`, cli: ['workflow', 'show', run.id, s.step] });
+    const actions = stepActions(run, s);
     return h('aside.panel.stack', { 'aria-labelledby': 'step' }, h('section', h('div.head',
         h('h2', { id: 'step' }, userText(s.step), item ? ` / ${item}` : ''), stepBadge(s), h('span.grow'),
         h('a', { href: relink(ctx.route, { step: null, item: null }) }, 'Close')),
@@ -238,13 +224,13 @@ function what(definition, s) {
 
 /** @param {any} data @param {Context} ctx */
 function askRerun(data, ctx) {
-    const { run } = data, make = (/** @type {Record<string, any>} */ v) => onRun(run, 'rerun', { from: v.from }, ['--from', v.from]);
+    const { run } = data, make = (/** @type {Record<string, any>} */ v) => rerun(run, v.from);
     ctx.ask({ title: 'Rerun from a step', confirm: 'Rerun', keep: 'Close', action: make, body: h('p',
         'A new run begins at the step. The results of the others are copied.'),
         fields: [{ name: 'from', label: 'From', type: 'select', value: run.failed_step ?? data.steps[0]?.step,
         options: data.steps.map((/** @type {any} */ s) => [s.step, s.step]) }],
         submit: async v => {
-            const fresh = await ctx.act({ ...make(v), done: 'A new run has begun' });
+            const fresh = await ctx.act(make(v));
             if (fresh?.id) go(link(['workflows', fresh.id]));
         } });
 }

@@ -1,13 +1,13 @@
-// Tasks: where is mine? A page of 100 by cursor, filters as chips in the URL, selection and bulk actions.
+// Tasks: where is mine? A page of 100 by cursor, or a search; filters as chips in the URL, selection and bulk actions.
 import { h } from '../lib/dom.js';
 import { get, request } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { absolute, number, parse, zoneOf } from '../lib/time.js';
-import { bulk, curl, cli, listing } from '../lib/command.js';
-
+import { bulk, curl, cli, taskList } from '../lib/command.js';
 import { badge, icon } from '../view/icons.js';
 import { copyButton, empty, taskLink, userText, when } from '../view/parts.js';
 import { scheduleInWords } from '../view/schedule.js';
+import { loadSearch, searchBar, searchQuery, searchSays } from '../view/search.js';
 import { freshBar, isHeld, steady, table } from '../view/table.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
@@ -16,7 +16,7 @@ const LIMIT = 100, TOTAL_EVERY_MS = 10000;
 const STATUSES = ['SCHEDULED', 'BLOCKED', 'RUNNING', 'PAUSED', 'COMPLETED', 'FAILED', 'CANCELLED', 'SKIPPED', 'EXPIRED'];
 // name of a parameter → how it is called in a chip
 /** @type {Record<string, string>} */
-export const FILTERS = { status: 'state', type: 'type', name: 'name', queue: 'queue', task_type: 'task type', due_before: 'due before',
+export const FILTERS = { search: 'search', status: 'state', type: 'type', name: 'name', queue: 'queue', task_type: 'task type', due_before: 'due before',
     due_after: 'due after',
     created_before: 'created before', created_after: 'created after', id: 'id', occurrences: 'occurrences' };
 const BULK = /** @type {[string, string, string][]} */ ([['pause', 'Pause', 'They wait until they are resumed.'], ['resume', 'Resume',
@@ -31,10 +31,11 @@ export const filterOf = query => Object.fromEntries([...query].filter(([name, va
 /** @type {import('../lib/app.js').Page} */
 export const page = {
     title: () => 'Tasks',
-    says: data => data.fresh ? `${data.fresh} new` : '',
+    says: (data, ctx) => data.search ? searchSays(data.search, ctx) : data.fresh ? `${data.fresh} new` : '',
 
     async load(ctx, before) {
         const filter = filterOf(ctx.route.query), cursor = ctx.route.query.get('cursor');
+        if (filter.search) return loadSearch(ctx, before, filter);
         const shape = JSON.stringify([filter, cursor]);
         const same = before?.shape === shape;
         const keepTotal = same && Date.now() - before.totalAt < TOTAL_EVERY_MS;
@@ -53,10 +54,10 @@ export const page = {
             h('header.head', h('h1', { tabindex: -1 }, 'Tasks'), h('span.second', matches(data.total)), h('span.grow'),
                 h('span.from-s', copyMenu(filter)),
                 ctx.can('tasks:write') ? h('a.button.primary', { href: link(['tasks', 'new']) }, 'New task') : null),
-            chips(ctx, filter),
+            chips(ctx, filter), data.search ? searchBar(data.search, ctx) : null,
             data.rows.length || filtered || ctx.route.query.get('cursor') ? h('section', { 'aria-label': 'Tasks' }, freshBar(ctx,
                 data.fresh),
-                data.rows.length ? rows(ctx, data.rows) : h('p.second', 'No task matches these filters.'))
+                data.rows.length ? rows(ctx, data.rows) : data.search && !data.search.complete ? null : h('p.second', 'No task matches these filters.'))
                 : empty('There is no task yet.', 'A URL and a time make the first.',
                     'belfry add --in 10s --name hello https://example.com/'),
             ctx.ui.selected?.size ? bulkBar(ctx, data, filter) : null,
@@ -69,11 +70,8 @@ const matches = total => total.total === undefined ? '' : `${number(total.total)
 
 /** @param {Record<string, string>} filter */
 function copyMenu(filter) {
-    const words = Object.entries(filter).filter(([n]) => ['status', 'type', 'name', 'queue', 'task_type', 'due_before',
-        'due_after'].includes(n))
-        .flatMap(([n, v]) => ['--' + n.replaceAll('_', '-'), v]);
-    const action = listing('/v1/tasks', filter, ['list', ...words]);
-    return h('span.chips', copyButton(curl(action, location.origin), 'curl'), copyButton(/** @type {string} */ (cli(action)), 'CLI'));
+    const action = taskList(searchQuery(filter)), line = cli(action);
+    return h('span.chips', copyButton(curl(action, location.origin), 'curl'), line ? copyButton(line, 'CLI') : null);
 }
 
 /** @param {Context} ctx @param {Record<string, string>} filter */
@@ -99,6 +97,7 @@ function askFilter(ctx, filter) {
             /** @type {[string, string]} */ ([s, s[0] + s.slice(1).toLowerCase()]))] },
         { name: 'type', label: 'Type', type: 'select', value: filter.type ?? '', options: [['', 'any'], ['RECURRING', 'recurring'],
             ['ONE_TIME', 'one-time']] },
+        { name: 'search', label: 'Search', value: filter.search ?? '', hint: 'a part of a name or key, an id, a trace; or payload:text' },
         { name: 'name', label: 'Name', value: filter.name ?? '', hint: 'whole, or its beginning and *' },
         { name: 'queue', label: 'Queue', value: filter.queue ?? '' },
         { name: 'task_type', label: 'Task type', value: filter.task_type ?? '' },
@@ -143,7 +142,7 @@ function rows(ctx, tasks) {
 /** @param {Context} ctx @param {any} data @param {Record<string, string>} filter */
 function bulkBar(ctx, data, filter) {
     const many = ctx.ui.selected.size, all = ctx.ui.allMatching;
-    const canAll = !filter.id && !filter.occurrences && data.total.total > many && many === data.rows.length;
+    const canAll = !filter.id && !filter.occurrences && !filter.search && data.total.total > many && many === data.rows.length;
     const before = absolute(ctx.ui.allBefore ?? ctx.now, ctx.now, zoneOf(ctx.zone));
     return h('div.bulk', { role: 'region', 'aria-label': 'Selection' },
         h('span', h('b', all ? `All ${matches(data.total).replace(' match', '')} matching` : `${number(many)} selected`),
@@ -200,7 +199,7 @@ function askSome(ctx, data, verb, word, effect) {
                     }
                 }
             }));
-            ctx.set({ selected: new Set() });
+            ctx.set({ selected: new Set(), searchAgain: true });
             ctx.toast(failed ? `${word}: ${chosen.length - failed} done, ${failed} refused: ${reason}`
                 : `${word}: ${number(chosen.length)} done`, { bad: failed > 0 });
             ctx.reload();

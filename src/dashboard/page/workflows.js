@@ -3,7 +3,7 @@ import { h } from '../lib/dom.js';
 import { get } from '../lib/api.js';
 import { link, relink } from '../lib/router.js';
 import { count, parse, span } from '../lib/time.js';
-import { cli, curl, listing } from '../lib/command.js';
+import { cli, curl, runList } from '../lib/command.js';
 import { badge } from '../view/icons.js';
 import { bar, copyButton, empty, section, segments, userText, when } from '../view/parts.js';
 import { freshBar, isHeld, steady, table } from '../view/table.js';
@@ -38,8 +38,7 @@ export const page = {
         const running = data.rows.filter((/** @type {any} */ r) => r.status === 'RUNNING').length,
             failed = data.rows.filter((/** @type {any} */ r) => r.status === 'FAILED').length;
         const waiting = [...counts.values()].filter((/** @type {any} */ s) => s?.awaiting?.length).length;
-        const list = listing('/v1/workflows', { status, workflow: q.get('workflow') }, ['workflow', 'list',
-            ...status ? ['--status', status] : [], ...q.get('workflow') ? ['--workflow', String(q.get('workflow'))] : []]);
+        const list = runList({ status, workflow: q.get('workflow') });
         return [
             h('header', { key: 'head' }, h('div.head', h('h1', { tabindex: -1 }, 'Workflows'), h('span.second',
                 q.get('workflow') ? ['of ', userText(q.get('workflow')), ' ', h('a', { href: link(['workflows']) }, 'show all')] : ''),

@@ -1,7 +1,8 @@
 // The heat map of what is to come: two weeks by hour, one day by minute. One hue in six steps; a clock change has a row or a half cell of
 // its own. The calculations are pure; a table beside it has the same numbers.
 import { h } from '../lib/dom.js';
-import { day, dayStart, fieldsOf, HOUR, MINUTE, number, offsetOf, zoneName } from '../lib/time.js';
+import { day, DAY, dayStart, fieldsOf, HOUR, MINUTE, number, offsetOf, relative, zoneName } from '../lib/time.js';
+import { section, userText } from './parts.js';
 
 /** @typedef {Map<number, number>} Fires fires by the start of their minute, in ms */
 /** @typedef {{at: number, local: number, zone: string, repeated: boolean}} HourRow */
@@ -136,3 +137,46 @@ export const dayMap = spec => h('div.heat', { draw: (/** @type {number} */ width
         Array.from({ length: 60 }, (_, m) => m).filter(m => m % (narrow ? 15 : 5) === 0).map(m => h('text', { x: left + m * cell, y: 14 },
             ':' + String(m).padStart(2, '0'))), cells, h('g', over));
 } });
+
+// Days with a clock change or a holiday of a calendar.
+/** @param {any[]} calendars @param {number[]} days @param {string} z */
+export function marksOf(calendars, days, z) {
+    /** @type {Map<number, string[]>} */
+    const marks = new Map();
+    for (const start of days) {
+        const f = fieldsOf(start, z), date = `${f.year}-${String(f.month).padStart(2, '0')}-${String(f.day).padStart(2, '0')}`,
+            change = clockChange(start, z), list = change ? [change] : [];
+        for (const c of calendars) {
+            const hit = (c.excluded ?? []).find((/** @type {any} */ d) => (typeof d === 'string' ? d : d.date) === date);
+            if (hit) list.push(`${typeof hit === 'object' && hit.name ? hit.name : 'Holiday'} (${c.name})`);
+        }
+        if (list.length) marks.set(start, list);
+    }
+    return marks;
+}
+
+/** @type {Map<string, number | null>} */
+const changes = new Map(); // a view is drawn each second, and Intl is slow
+
+// The next day on which the clock of a zone changes, within a year; null: there is none.
+/** @param {number} from a local midnight @param {string} zone @returns {number | null} */
+export function nextClockChange(from, zone) {
+    const key = zone + from;
+    let found = changes.get(key);
+    if (found === undefined) {
+        let at = from;
+        while (at < from + 370 * DAY && !clockChange(at, zone)) at = nextDay(at, zone);
+        found = at < from + 370 * DAY ? at : null;
+        changes.set(key, found);
+    }
+    return found;
+}
+
+/** @param {Map<number, string[]>} marks @param {string} z @param {(d: number) => string} open @param {number} now */
+export function markTable(marks, z, open, now) {
+    const next = nextClockChange(dayStart(now, z), z), rows = [...marks];
+    if (next !== null && !marks.has(next)) rows.push([next, [`${clockChange(next, z)}, ${relative(next, now)}`]]);
+    return rows.length ? section('marks', 'Marks', {}, h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Day'),
+        h('th', { scope: 'col' }, 'What'))), h('tbody', rows.map(([d, list]) => h('tr', { key: d }, h('td.nowrap', h('a.quiet', { href: open(d) },
+        day(d, z))), h('td.anywhere', userText(list.join(', ')))))))) : null;
+}

@@ -24,8 +24,16 @@ export function stagesOf(job) {
     });
 }
 
-/** @param {any} job @param {Context} ctx */
-export function jobView(job, ctx) {
+// What a canary does now: each stage ends when its tasks have ended.
+/** @param {any} job */
+export function stageSays(job) {
+    const judged = (job.failed_again ?? 0) + (job.succeeded ?? 0), open = job.done - judged;
+    if (job.state !== 'RUNNING' || job.kind !== 'redrive' || job.phase === 'REST') return '';
+    return open > 0 ? `It waits until ${open === 1 ? 'this one has' : `these ${number(open)} have`} ended, and judges then.` : '';
+}
+
+/** @param {any} job @param {Context} ctx @param {any} [more] */
+export function jobView(job, ctx, more = null) {
     const running = job.state === 'RUNNING', stop = cancelJob(job), line = cli(stop);
     const title = job.kind === 'redrive' ? 'Re-drive' : `Bulk ${job.action}`;
     const words = job.kind === 'redrive' ? `${number(job.rate)}/s at most · stops by itself above ${job.max_failed_percent} % failed again`
@@ -38,9 +46,9 @@ export function jobView(job, ctx) {
         h('div.head', h('b', badge(state, { word })), h('span.second', words, words ? ' · ' : '', 'job ', h('span.mono',
             job.id.slice(0, 13)), job.by ? [' by ', userText(job.by)] : '', ', ', instant(job.created_at, ctx)), h('span.grow'),
             running && line ? copyButton(line, 'Stop as CLI') : null, running && ctx.can(stop.scope) ? h('button.small.danger',
-                { disabled: job.cancelling, onclick: () => ctx.act(stop) }, 'Stop') : null),
+                { disabled: job.cancelling, onclick: () => ctx.act(stop) }, 'Stop') : null, more),
         job.kind === 'redrive' ? stages(job) : plain(job),
-        job.reason ? h('p.second', userText(job.reason)) : null,
+        stageSays(job) ? h('p.second', stageSays(job)) : null, job.reason ? h('p.second', userText(job.reason)) : null,
         job.failures?.length ? h('p.second', `${count(job.failed, 'task')} refused: `, userText(job.failures[0].error)) : null);
 }
 

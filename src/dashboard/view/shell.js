@@ -58,8 +58,8 @@ function top(frame, controls) {
         h('form.search', { role: 'search', onsubmit: (/** @type {any} */ e) => {
             e.preventDefault();
             controls.search(e.target.elements.search.value);
-        } }, icon('search'), h('input', { id: 'search', name: 'search', type: 'search', placeholder: 'Search name or id',
-            'aria-label': 'Search tasks by name or id',
+        } }, icon('search'), h('input', { id: 'search', name: 'search', type: 'search', placeholder: 'Search name, key, id, trace',
+            title: 'payload:text searches in payloads, name* lists names that begin so', 'aria-label': 'Search tasks',
             autocomplete: 'off' }), h('kbd', { 'aria-hidden': 'true' }, '/')),
         h('span.grow'),
         h('div.segments.from-s', { role: 'group', 'aria-label': 'Times are shown in' }, zones.map(([mode, name]) => h('button', { key: mode,

@@ -244,13 +244,16 @@ static void check_reseal(const struct op *op)
 {
     const struct op_reseal *r = (const struct op_reseal *)op;
     for (size_t i = 0; i < r->n; i++)
-        assert(r->v[i].becomes.n > 0 && (i == 0 || uuid_cmp(r->v[i - 1].id, r->v[i].id) < 0));
+        assert(r->v[i].was.n > 0 && r->v[i].becomes.n > 0 && (i == 0 || uuid_cmp(r->v[i - 1].id, r->v[i].id) < 0));
+    for (size_t i = 0; i < r->definition_count; i++)
+        assert(r->definitions[i].becomes.n > 0 &&
+               (i == 0 || definition_cmp(r->definitions[i - 1].definition, r->definitions[i].definition) < 0));
 }
 
 static void check_reseal_result(const struct op *op)
 {
     const struct op_reseal *r = (const struct op_reseal *)op;
-    assert(r->ret_changed <= r->n);
+    assert(r->ret_changed <= r->n + r->definition_count);
 }
 
 static void check_fold(const struct op *op)
@@ -304,7 +307,7 @@ WEIGHT(breakers, n)
 WEIGHT(stats, n)
 WEIGHT(signal, n)
 WEIGHT(stop, max)
-WEIGHT(reseal, n)
+WEIGHT(reseal, n + ((const struct op_reseal *)op)->definition_count)
 WEIGHT(fold, hit_count + ((const struct op_fold *)op)->n)
 #undef WEIGHT
 

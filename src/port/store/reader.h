@@ -230,6 +230,8 @@ struct reader_ops {
     enum err (*hits)(struct reader *, size_t max, struct arena *, struct hit_list *ret, struct error *);
     enum err (*records)(struct reader *, const struct record_filter *, struct arena *, struct record_page *ret,
                         struct error *);
+    enum err (*definitions)(struct reader *, const struct definition *after, size_t max, struct arena *,
+                            struct definition_page *ret, struct error *);
     enum err (*definition)(struct reader *, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *,
                            struct str *ret, struct error *);
     enum err (*workflow)(struct reader *, int32_t tenant, struct str name, int64_t version, struct arena *,
@@ -319,7 +321,8 @@ enum err reader_stats(struct reader *r, const struct stats_filter *f, struct are
 struct stats_history;
 enum err reader_stats_history(struct reader *r, int32_t tenant, int64_t end_ms, size_t minutes, struct arena *a,
                               struct stats_history *ret, struct error *e) must_use;
-/* Whether a task has a secret that is encrypted with this key (port/secrets.h); empty: with any. Reads all tasks. */
+/* Whether a task, a definition or a catalog entry has a secret that is encrypted with this key (port/secrets.h); empty:
+ * with any. Reads them all. */
 enum err reader_sealed(struct reader *r, struct str key_id, bool *ret, struct error *e) must_use;
 /* Looks at the next `max` tasks above `after`, at fewer if the arena is full, deleted ones included. Returns those that
  * have a secret which is encrypted with another key than this one. */
@@ -342,6 +345,9 @@ struct uuid unstarted_from(const struct task *recurring, int64_t now_ms); /* for
 /* The text of a definition; ERR_NOT_FOUND. */
 enum err reader_definition(struct reader *r, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *a,
                            struct str *ret, struct error *e) must_use;
+/* The next `max` definitions behind `after`, fewer if the arena is full; all zero: from the first one on. */
+enum err reader_definitions(struct reader *r, const struct definition *after, size_t max, struct arena *a,
+                            struct definition_page *ret, struct error *e) must_use;
 /* A version of a named definition, without its text; version 0: the latest. ERR_NOT_FOUND. */
 enum err reader_workflow(struct reader *r, int32_t tenant, struct str name, int64_t version, struct arena *a,
                          struct workflow_row *ret, struct error *e) must_use;

@@ -4,6 +4,14 @@
 
 #include "base/json/json.h"
 
+/* ---- definitions ---- */
+
+int definition_cmp(const struct definition *a, const struct definition *b)
+{
+    int order = (a->tenant > b->tenant) - (a->tenant < b->tenant);
+    return order ? order : memcmp(a->hash, b->hash, DEFINITION_HASH);
+}
+
 /* ---- OP_OPEN ---- */
 
 bool task_is_claimed(enum task_state state, int64_t row_fence, int links, int64_t fence)

@@ -283,12 +283,13 @@ struct op_stop {
 
 /* ---- definitions ---- */
 
-/* A definition is stored once for each tenant, by the SHA-256 of its text. */
+/* A definition is stored once for each tenant, by a hash of its text (workflow/definition_secrets.h). */
 struct definition {
     int32_t tenant;
     uint8_t hash[DEFINITION_HASH];
     struct str text;
 };
+int definition_cmp(const struct definition *a, const struct definition *b); /* by tenant and hash */
 
 /* OP_DEFINE - gives a definition a name, or removes a name.
  *
@@ -324,6 +325,14 @@ struct workflow_rows {
     struct workflow_row *v;
     size_t n;
     bool more;
+};
+
+/* Definitions of all tenants, for OP_RESEAL. */
+struct definition_page {
+    struct definition *v; /* by tenant and hash */
+    size_t n;
+    bool more;
+    struct definition next_after; /* if more: its tenant and hash */
 };
 
 struct step_filter {

@@ -96,21 +96,31 @@ struct op_put {
     bool ret_arrivals_left;  /* OP_ARRIVE is needed */
 };
 
-/* OP_RESEAL - replaces secrets of tasks by the same secrets, encrypted with another key (port/secrets.h).
+/* OP_RESEAL - replaces secrets of tasks and of definitions of workflows by the same secrets, encrypted with another key
+ * (port/secrets.h).
  *
  *  1. A task that is not RUNNING and whose target_config is still `was` gets `becomes`. The rest of its row stays,
  *     its version included: to users it is the same task. Deleted tasks are changed, too.
  *  2. Other tasks stay as they are, and so may a task that another transaction is changing. The caller finds them again
- *     later (reader_sealed_page). A RUNNING task is left out because its settlement may write the whole row. */
+ *     later (reader_sealed_page). A RUNNING task is left out because its settlement may write the whole row.
+ *  3. A definition whose text is still that of `definition` gets the text `becomes`, and keeps its hash and its time.
+ *     Others stay as they are, as by rule 2 (reader_definitions). */
 struct resealed {
     struct uuid id;
-    struct str was, becomes; /* target_config */
+    struct str was, becomes; /* target_config; not empty */
+};
+struct definition;
+struct resealed_definition {
+    const struct definition *definition;
+    struct str becomes;
 };
 struct op_reseal {
     struct op op;
     const struct resealed *v; /* in ascending order of their ids */
     size_t n;
-    size_t ret_changed;
+    const struct resealed_definition *definitions; /* in ascending order of tenant and hash */
+    size_t definition_count;
+    size_t ret_changed; /* of both */
 };
 
 /* For stores, so that all answer alike. */

@@ -25,6 +25,14 @@ static bool message_amqp_check_peer(struct rabbit_link *l, int fd)
     return allowed;
 }
 
+static bool message_amqp_check_address(struct rabbit_link *l, const struct sockaddr *to)
+{
+    struct message_sender_amqp *s = l->owner;
+    bool allowed = !s->check->guard || guard_allows(s->check->guard, to);
+    s->check->blocked |= !allowed;
+    return allowed;
+}
+
 static enum err message_amqp_on_opened(struct rabbit_link *l, struct error *e)
 {
     enum err rc = rabbit_open_publisher(l, e);
@@ -50,6 +58,7 @@ static void message_amqp_on_returned(struct rabbit_link *l, const struct rabbit_
 static const struct rabbit_hooks message_amqp_hooks = { .opened = message_amqp_on_opened,
                                                         .message = message_amqp_on_message,
                                                         .returned = message_amqp_on_returned,
+                                                        .address_allowed = message_amqp_check_address,
                                                         .peer_allowed = message_amqp_check_peer };
 
 static bool message_amqp_is_queue(struct str destination, struct str *ret_name)

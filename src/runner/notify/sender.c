@@ -19,7 +19,7 @@ struct sending {
     void *context;
     char *body;
     size_t body_n, body_at, response_bytes;
-    bool is_used, is_mail, is_blocked;
+    bool is_used, is_mail, is_guarded, is_blocked;
     char retry_after[RETRY_AFTER_TEXT], error[CURL_ERROR_SIZE];
 };
 
@@ -37,7 +37,7 @@ static curl_socket_t sender_on_open_socket(void *context, curlsocktype purpose, 
 {
     struct sending *x = context;
     (void)purpose;
-    if (!x->is_mail && !guard_allows(&x->sender->guard, &to->addr)) {
+    if (x->is_guarded && !guard_allows(&x->sender->guard, &to->addr)) {
         x->is_blocked = true;
         return CURL_SOCKET_BAD;
     }
@@ -96,9 +96,11 @@ static void sender_set_http(struct sending *x, const struct send_request *r)
     curl_easy_setopt(x->easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(x->easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->headers);
-    curl_easy_setopt(x->easy, CURLOPT_POST, 1L);
-    curl_easy_setopt(x->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)x->body_n);
-    curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS, x->body);
+    if (!r->is_heartbeat) {
+        curl_easy_setopt(x->easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(x->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)x->body_n);
+        curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS, x->body);
+    }
     curl_easy_setopt(x->easy, CURLOPT_HEADERFUNCTION, sender_on_header);
     curl_easy_setopt(x->easy, CURLOPT_HEADERDATA, x);
     curl_easy_setopt(x->easy, CURLOPT_USERAGENT, "belfry/" BELFRY_VERSION);
@@ -134,6 +136,7 @@ void sender_start(struct sender *s, const struct send_request *r)
     while (x->is_used)
         x++;
     *x = (struct sending){ .sender = s, .context = r->context, .is_used = true, .is_mail = r->mail_from != NULL };
+    x->is_guarded = !x->is_mail && !r->is_heartbeat;
     x->body = xmalloc(r->body.n + 1);
     memcpy(x->body, r->body.p, r->body.n);
     x->body_n = r->body.n;
@@ -180,7 +183,7 @@ static void sender_judge(const struct sending *x, CURLcode rc, int64_t now_ms, s
     *ret = (struct send_result){ .context = x->context, .http_status = status, .retry_after_ms = -1 };
     if (x->is_mail) {
         ret->ok = rc == CURLE_OK;
-        ret->is_final = !ret->ok && status >= 500;
+        ret->is_final = !ret->ok && rc != CURLE_LOGIN_DENIED && status >= 500; /* the operator may mend the password */
     } else {
         ret->ok = rc == CURLE_OK && status >= 200 && status < 300;
         bool may_pass = status == 0 || status == 408 || status == 425 || status == 429 || status >= 500;

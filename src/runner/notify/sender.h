@@ -18,6 +18,7 @@ struct sender_setup {
 /* Texts end in NUL and are copied. */
 struct send_request {
     struct str url;                          /* of an HTTP call */
+    bool is_heartbeat;                       /* a GET to an address of the operator: it is not guarded */
     const char *headers[SENDER_HEADERS_MAX]; /* "Name: value"; NULL: no more */
     struct str body;
     const char *mail_from; /* NULL: an HTTP call */

@@ -1,12 +1,14 @@
 /* Takes messages that are due, sends them, and records what became of them. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "port/signer.h"
 #include "server/notify/internal.h"
 
-enum { SIGNATURES_MAX = 512, HEADER_MAX = 1024, BODY_MAX = 1 << 20 };
+enum { SIGNATURES_MAX = 512, HEADER_MAX = 1024, BODY_MAX = 1 << 20, MESSAGES_LOOKED_AT = 200, TENANTS_LOOKED_AT = 200 };
+enum { TENANT_FIRST = 1 }; /* `default`, which the catalog may lack */
 
 /* ---- the request ---- */
 
@@ -141,6 +143,15 @@ static enum err deliver_drop(struct turn *t, const struct record *r, struct noti
     return deliver_put(t, r, m, 0, e);
 }
 
+/* Whether the place is at fault, and not the message. */
+static void deliver_end_place(struct notifier *n, const struct sent_message *d, const struct send_result *r,
+                              int64_t now_ms)
+{
+    bool is_fault = !r->ok && (!r->http_status || r->http_status >= 500) && !r->is_final;
+    if (d->place != PLACE_NONE)
+        channel_place_end(&n->places.v[d->place], is_fault, now_ms);
+}
+
 void notifier_on_result(struct notifier *n, const struct send_result *r)
 {
     struct sent_message *d = r->context;
@@ -149,6 +160,7 @@ void notifier_on_result(struct notifier *n, const struct send_result *r)
     struct error e = { 0 };
     int64_t next_ms = 0;
     failpoint("after_send");
+    deliver_end_place(n, d, r, t.now_ms);
     arena_init(&t.arena, TURN_ARENA);
     m->http_status = r->http_status;
     m->error = str_from(r->error);
@@ -165,6 +177,8 @@ void notifier_on_result(struct notifier *n, const struct send_result *r)
                  kv_i64("tenant", d->record.tenant), kv_str("error", m->error));
     if (deliver_put(&t, &d->record, m, next_ms, &e) && e.code != ERR_CONFLICT)
         log_warn("notification_not_recorded", kv_uuid("message", m->id), kv_err(&e));
+    else if (m->state == MESSAGE_FAILED)
+        notifier_on_failed(&t, &d->record);
     d->is_used = false;
     arena_release(&t.arena);
 }
@@ -230,30 +244,56 @@ static struct sent_message *deliver_slot(struct notifier *n)
     return d;
 }
 
-static void deliver_start(struct turn *t, const struct record *r, const struct notification *m, struct draft *d)
+static void deliver_start(struct turn *t, const struct record *r, const struct notification *m, int place,
+                          struct draft *d)
 {
     struct notifier *n = t->notifier;
     struct sent_message *slot = deliver_slot(n);
-    *slot = (struct sent_message){ .is_used = true, .record = *r, .message = *m };
+    *slot = (struct sent_message){ .is_used = true, .place = place, .record = *r, .message = *m };
     slot->record.key = slot->record.doc = slot->message.error = (struct str){ 0 };
     d->request.context = slot;
+    if (place != PLACE_NONE)
+        channel_place_start(&n->places.v[place], (enum channel_kind)m->channel, clock_wall_ms(n->setup.clock));
     failpoint("before_send");
     sender_start(n->sender, &d->request);
 }
 
+static const struct channel *deliver_channel(const struct notification_facts *f)
+{
+    int64_t step = f->message->step;
+    return step ? &f->setting->steps[step - 1].channel : &f->setting->channel;
+}
+
+/* Whether the message has to wait for its place. If that is closed, the message is put off: it must not hide others
+ * that are due. Somebody waits for a test, so it goes at once. */
+static enum err deliver_wait(struct turn *t, const struct record *r, const struct notification_facts *f, int place,
+                             bool *ret, struct error *e)
+{
+    struct notification m = *f->message;
+    *ret = false;
+    if (place == PLACE_NONE || m.type == MESSAGE_TEST)
+        return ERR_OK;
+    const struct channel_place *p = &t->notifier->places.v[place];
+    *ret = !channel_place_is_free(p, t->now_ms);
+    if (!channel_place_is_closed(p, t->now_ms))
+        return ERR_OK;
+    m.state = MESSAGE_WAITING;
+    return deliver_put(t, r, &m, p->closed_until_ms, e);
+}
+
 /* The message is this node's. If its text cannot be made, that counts as a failed attempt. */
 static enum err deliver_send(struct turn *t, const struct record *r, struct notification *m,
-                             const struct notification_facts *f, struct error *e)
+                             const struct notification_facts *f, int place, struct error *e)
 {
     struct draft *d = arena_new(&t->arena, struct draft);
     if (!d)
         return error_no_room(e);
     d->facts = *f;
-    d->channel = m->step ? f->setting->steps[m->step - 1].channel : f->setting->channel;
+    d->channel = *deliver_channel(f);
     buf_init(&d->body, BODY_MAX);
     if (deliver_open_secrets(t, r, d, e) == ERR_OK && deliver_open_key(t, r, d, e) == ERR_OK) {
         deliver_write(d, t->notifier);
-        deliver_start(t, r, m, d);
+        deliver_start(t, r, m, place, d);
         buf_release(&d->body);
         return ERR_OK;
     }
@@ -270,7 +310,7 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
     struct notification m;
     struct incident incident;
     struct tenant_rules tenant = { 0 };
-    struct notification_facts f = { .message = &m, .now_ms = t->now_ms };
+    struct notification_facts f = { .message = &m, .now_ms = t->now_ms, .site = t->notifier->setup.site };
     if (notification_read(r->doc, &t->arena, &m, e) || deliver_read_incident(t, r, &incident, &f.incident, e) ||
         notifier_setting(t, r->tenant, r->setting, &f.setting, e))
         return e->code;
@@ -283,7 +323,119 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
         m.state = MESSAGE_FAILED;
         return deliver_put(t, r, &m, 0, e);
     }
-    return deliver_claim(t, r, &m, e) ? e->code : deliver_send(t, r, &m, &f, e);
+    int place = channel_places_get(&t->notifier->places, r->tenant, (enum channel_kind)m.channel, deliver_channel(&f),
+                                   t->now_ms);
+    bool waits;
+    enum err rc = deliver_wait(t, r, &f, place, &waits, e);
+    if (rc || waits)
+        return rc;
+    return deliver_claim(t, r, &m, e) ? e->code : deliver_send(t, r, &m, &f, place, e);
+}
+
+/* ---- tenants in turn ---- */
+
+/* The messages of one tenant that are due. */
+struct deliver_queue {
+    int32_t tenant;
+    struct record **v;
+    size_t n, at; /* at: the next one */
+};
+
+struct deliver_queues {
+    struct deliver_queue *v;
+    size_t n;
+};
+
+static struct deliver_queue *deliver_queue_of(struct deliver_queues *all, int32_t tenant)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (all->v[i].tenant == tenant)
+            return &all->v[i];
+    return NULL;
+}
+
+/* all->v has room for each of them. */
+static enum err deliver_sort_page(struct turn *t, const struct record_page *page, struct deliver_queues *all,
+                                  struct error *e)
+{
+    for (size_t i = 0; i < page->n; i++) {
+        struct deliver_queue *q = deliver_queue_of(all, page->v[i].tenant);
+        if (!q) {
+            q = &all->v[all->n++];
+            *q = (struct deliver_queue){ page->v[i].tenant, arena_array(&t->arena, struct record *, page->n), 0, 0 };
+        }
+        if (!q->v)
+            return error_no_room(e);
+        q->v[q->n++] = &page->v[i];
+    }
+    return ERR_OK;
+}
+
+/* There are more messages than one page holds, perhaps all of one tenant: the others are asked for by name. */
+static enum err deliver_add_hidden(struct turn *t, struct record_filter f, struct deliver_queues *all, struct error *e)
+{
+    struct catalog_filter tenants = { .kind = CATALOG_TENANT, .limit = TENANTS_LOOKED_AT };
+    struct catalog_page page = { 0 };
+    struct tenant_rules rules;
+    if (reader_catalog_list(t->notifier->reader, &tenants, &t->arena, &page, e))
+        return e->code;
+    for (size_t i = 0; i <= page.entries.n; i++) {
+        struct record_page found = { 0 };
+        bool is_default = i == page.entries.n;
+        if (!is_default && tenant_rules_read(page.entries.v[i].doc, &t->arena, &rules, e))
+            return e->code;
+        f.tenant = is_default ? TENANT_FIRST : rules.number;
+        f.limit = SENDER_SLOTS;
+        if (deliver_queue_of(all, f.tenant))
+            continue;
+        if (reader_records(t->notifier->reader, &f, &t->arena, &found, e) || deliver_sort_page(t, &found, all, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+static int deliver_compare_queues(const void *a, const void *b)
+{
+    const struct deliver_queue *x = a, *y = b;
+    return x->tenant < y->tenant ? -1 : x->tenant > y->tenant;
+}
+
+/* Where several tenants share a node, none has more than half of the slots. */
+static bool deliver_has_slot(const struct notifier *n, int32_t tenant)
+{
+    size_t used = 0, most = catalog_cache_tenant_count(n->setup.catalog) > 1 ? SENDER_SLOTS / 2 : SENDER_SLOTS;
+    for (size_t i = 0; i < SENDER_SLOTS; i++)
+        used += n->deliveries[i].is_used && n->deliveries[i].record.tenant == tenant;
+    return used < most && sender_room(n->sender);
+}
+
+/* One message of each tenant, then the next ones. The tenant behind the one that was served last is the first. */
+static enum err deliver_take_in_turn(struct turn *t, struct deliver_queues *all, struct error *e)
+{
+    struct notifier *n = t->notifier;
+    size_t first = 0, left = all->n;
+    qsort(all->v, all->n, sizeof *all->v, deliver_compare_queues);
+    while (first < all->n && all->v[first].tenant <= n->last_tenant)
+        first++;
+    for (size_t i = first; left && sender_room(n->sender); i++) {
+        struct deliver_queue *q = &all->v[i % all->n];
+        bool ends = q->at < q->n && (q->at + 1 == q->n || !deliver_has_slot(n, q->tenant));
+        if (q->at < q->n && deliver_has_slot(n, q->tenant)) {
+            const struct record *r = q->v[q->at];
+            enum err rc = deliver_take(t, q->v[q->at++], e);
+            turn_reset(t);
+            n->last_tenant = q->tenant;
+            if (rc == ERR_CORRUPT)
+                log_error("message_unreadable", kv_uuid("message", r->id), kv_err(e));
+            else if (rc && rc != ERR_CONFLICT)
+                return rc;
+        }
+        if (ends) {
+            q->at = q->n;
+            left--;
+        }
+    }
+    return ERR_OK;
 }
 
 /* If no other node writes to the store, messages that are being sent were those of the process before this one: they
@@ -291,28 +443,22 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
 enum err notifier_take_messages(struct turn *t, struct error *e)
 {
     struct notifier *n = t->notifier;
-    size_t room = sender_room(n->sender);
     bool first = !n->took && !store_is_shared(n->setup.store);
     struct record_filter f = { .kind = RECORD_MESSAGE,
                                .due_ms = t->now_ms + (first ? MESSAGE_TAKEN_MS : 0),
-                               .limit = room };
+                               .limit = MESSAGES_LOOKED_AT };
     struct record_page page = { 0 };
-    if (!room)
-        return ERR_OK;
     if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
         return e->code;
-    for (size_t i = 0; i < page.n; i++) {
-        enum err rc = deliver_take(t, &page.v[i], e);
-        t->change_count = 0;
-        if (rc == ERR_CORRUPT)
-            log_error("message_unreadable", kv_uuid("message", page.v[i].id), kv_err(e));
-        else if (rc && rc != ERR_CONFLICT)
-            return rc;
-    }
+    n->oldest_message_ms = page.n ? page.v[0].next_ms : 0;
+    struct deliver_queues all = { 0 };
+    all.v = arena_array(&t->arena, struct deliver_queue, MESSAGES_LOOKED_AT + TENANTS_LOOKED_AT + 1);
+    if (!all.v)
+        return error_no_room(e);
+    if (deliver_sort_page(t, &page, &all, e) || (page.more && deliver_add_hidden(t, f, &all, e)) ||
+        deliver_take_in_turn(t, &all, e))
+        return e->code;
     n->took = true;
-    pthread_mutex_lock(&n->lock);
-    n->oldest_ms = page.n ? page.v[0].next_ms : 0;
-    pthread_mutex_unlock(&n->lock);
     return ERR_OK;
 }
 
@@ -322,7 +468,7 @@ void notifier_metrics(struct notifier *n, struct buf *out)
 {
     if (!n)
         return;
-    int64_t now_ms = clock_wall_ms(n->setup.clock);
+    int64_t now_ms = clock_wall_ms(n->setup.clock), oldest_ms = notifier_oldest_ms(n);
     pthread_mutex_lock(&n->lock);
     buf_text(out,
              "# HELP belfry_notifications_total Messages of notifications that this node has sent or tried to send.\n"
@@ -331,10 +477,10 @@ void notifier_metrics(struct notifier *n, struct buf *out)
         for (size_t r = 0; r < RESULTS; r++)
             buf_printf(out, "belfry_notifications_total{channel=\"%s\",result=\"%s\"} %lld\n", channel_names[c],
                        result_names[r], (long long)n->counts[c][r]);
-    double age = n->oldest_ms ? (double)max_of(now_ms - n->oldest_ms, (int64_t)0) / 1000 : 0;
     pthread_mutex_unlock(&n->lock);
+    double age = oldest_ms ? (double)max_of(now_ms - oldest_ms, (int64_t)0) / 1000 : 0;
     buf_printf(out,
-               "# HELP belfry_notification_oldest_seconds How long the oldest message that is due has waited.\n"
+               "# HELP belfry_notification_oldest_seconds How long something is due to be told, and is not.\n"
                "# TYPE belfry_notification_oldest_seconds gauge\nbelfry_notification_oldest_seconds %.3f\n",
                age);
 }

@@ -3,9 +3,10 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "core/target/target_url.h"
 #include "server/notify/internal.h"
 
-enum { INCIDENTS_LOOKED_AT = 50, EXECUTIONS_READ = 1, HOUR_MS = 3600000 };
+enum { REPLAN_APART_MS = 1000, INCIDENTS_LOOKED_AT = 50, EXECUTIONS_READ = 1, HOUR_MS = 3600000 };
 
 /* ---- messages of an incident ---- */
 
@@ -92,15 +93,18 @@ static enum err fold_make_message(struct turn *t, const struct turn_incident *x,
     return capped ? fold_suppress(t, x, e) : turn_add_message(t, x->tenant, &m, 0, t->now_ms, S(""), e);
 }
 
-/* Does what is due of an incident, and notes the change. */
-static enum err fold_carry_out(struct turn *t, struct turn_incident *x, bool recovered, struct error *e)
+enum err fold_carry_out(struct turn *t, struct turn_incident *x, bool recovered, struct error *e)
 {
     struct incident_plan p;
+    if (!x->version)
+        turn_note(t, x, INCIDENT_CHANGE_OPENED);
     do {
         p = incident_plan(&x->incident, x->setting, recovered, t->now_ms);
         if (p.tell && fold_make_message(t, x, &p, e))
             return e->code;
         incident_carry_out(&x->incident, &p, t->now_ms);
+        if (p.close || p.tell)
+            turn_note(t, x, p.close ? INCIDENT_CHANGE_CLOSED : INCIDENT_CHANGE_TOLD);
     } while (p.tell && !p.close);
     return turn_add_incident(t, x, p.close ? 0 : p.next_ms, e);
 }
@@ -151,23 +155,109 @@ static enum err fold_has_room(struct turn *t, int32_t tenant, struct uuid settin
     return ERR_OK;
 }
 
+/* ---- causes of one host ---- */
+
+/* Where a failure belongs: its cause, and the host that the task calls. */
+struct fold_place {
+    struct str cause, host, host_cause; /* "host:HOST"; empty: failures of this kind are not grouped by host */
+    int64_t at_ms;
+};
+
+static enum err fold_place_of(struct turn *t, const struct hit *hit, const struct task *task, struct fold_place *ret,
+                              struct error *e)
+{
+    char host[TARGET_HOST_MAX], cause[TARGET_HOST_MAX + 8];
+    *ret = (struct fold_place){ .cause = hit->cause, .at_ms = hit->at_ms };
+    if ((hit->kind != HIT_FAILURE && hit->kind != HIT_RETRY) || !task->target_config.n) /* the task is gone */
+        return ERR_OK;
+    struct str found = target_host(task, host);
+    snprintf(cause, sizeof cause, "host:" STR_FMT, STR_ARG(found));
+    bool fits = !found.n ||
+                (arena_str(&t->arena, found, &ret->host) && arena_str(&t->arena, str_from(cause), &ret->host_cause));
+    return fits ? ERR_OK : error_no_room(e);
+}
+
+static bool fold_is_cause_of(const struct incident *i, struct uuid setting, enum incident_kind kind,
+                             const struct fold_place *p)
+{
+    return uuid_eq(i->setting, setting) && i->kind == (int)kind && str_eq(i->host, p->host);
+}
+
+/* How many open incidents the host has: in the store, and new ones of this turn. */
+static enum err fold_count_host(struct turn *t, int32_t tenant, struct uuid setting, enum incident_kind kind,
+                                const struct fold_place *p, size_t *ret, struct error *e)
+{
+    struct record_filter f = {
+        .kind = RECORD_INCIDENT, .tenant = tenant, .setting = setting, .open = true, .limit = INCIDENTS_OPEN_MAX
+    };
+    struct arena_mark mark = arena_mark(&t->arena);
+    struct record_page page = { 0 };
+    struct incident i;
+    *ret = 0;
+    if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
+        return e->code;
+    for (size_t k = 0; k < page.n; k++) {
+        if (incident_read(page.v[k].doc, &t->arena, &i, e))
+            return e->code;
+        *ret += fold_is_cause_of(&i, setting, kind, p);
+    }
+    arena_rewind(&t->arena, mark);
+    for (size_t k = 0; k < t->incident_count; k++)
+        *ret += !t->incidents[k]->version && fold_is_cause_of(&t->incidents[k]->incident, setting, kind, p);
+    return ERR_OK;
+}
+
+/* Whether a new cause belongs to the incident of its host: there is one, or the host has enough causes for one. */
+static enum err fold_is_of_host(struct turn *t, int32_t tenant, struct uuid setting, enum incident_kind kind,
+                                const struct fold_place *p, bool *ret, struct error *e)
+{
+    struct turn_incident x = { .incident = { .setting = setting, .kind = (int)kind, .cause = p->host_cause } };
+    size_t n = 0;
+    *ret = fold_find(t, setting, kind, p->host_cause) != NULL;
+    if (*ret)
+        return ERR_OK;
+    if (fold_load(t, tenant, &x, ret, e) || (!*ret && fold_count_host(t, tenant, setting, kind, p, &n, e)))
+        return e->code;
+    *ret = *ret || n >= INCIDENT_HOST_CAUSES;
+    return ERR_OK;
+}
+
+/* ---- opening ---- */
+
 static enum err fold_open(struct turn *t, int32_t tenant, const struct turn_setting *s, enum incident_kind kind,
-                          const struct hit *hit, struct turn_incident **ret, struct error *e)
+                          const struct fold_place *p, struct turn_incident **ret, struct error *e);
+
+/* Another incident than that of the cause. */
+static enum err fold_open_instead(struct turn *t, int32_t tenant, const struct turn_setting *s, enum incident_kind kind,
+                                  const struct fold_place *p, struct str cause, struct turn_incident **ret,
+                                  struct error *e)
+{
+    struct fold_place other = { .cause = cause, .at_ms = p->at_ms };
+    *ret = fold_find(t, s->id, kind, cause);
+    return *ret ? ERR_OK : fold_open(t, tenant, s, kind, &other, ret, e);
+}
+
+static enum err fold_open(struct turn *t, int32_t tenant, const struct turn_setting *s, enum incident_kind kind,
+                          const struct fold_place *p, struct turn_incident **ret, struct error *e)
 {
     struct turn_incident *x = arena_new(&t->arena, struct turn_incident);
-    bool found = false, room = true;
+    bool found = false, room = true, is_hosts = false;
     if (!x || t->incident_count == FOLD_INCIDENTS)
         return error_no_room(e);
     *x = (struct turn_incident){ .setting = &s->setting, .tenant = tenant };
-    x->incident = (struct incident){ .setting = s->id, .kind = (int)kind, .cause = hit->cause, .first_ms = hit->at_ms };
-    if (fold_load(t, tenant, x, &found, e) || (!found && fold_has_room(t, tenant, s->id, &room, e)))
+    x->incident = (struct incident){
+        .setting = s->id, .kind = (int)kind, .cause = p->cause, .host = p->host, .first_ms = p->at_ms
+    };
+    if (fold_load(t, tenant, x, &found, e))
         return e->code;
-    if (!room && !str_eq(hit->cause, S("other"))) {
-        struct hit other = *hit;
-        other.cause = S("other");
-        *ret = fold_find(t, s->id, kind, other.cause);
-        return *ret ? ERR_OK : fold_open(t, tenant, s, kind, &other, ret, e);
-    }
+    if (!found && p->host_cause.n && fold_is_of_host(t, tenant, s->id, kind, p, &is_hosts, e))
+        return e->code;
+    if (is_hosts)
+        return fold_open_instead(t, tenant, s, kind, p, p->host_cause, ret, e);
+    if (!found && fold_has_room(t, tenant, s->id, &room, e))
+        return e->code;
+    if (!room && !str_eq(p->cause, S("other")))
+        return fold_open_instead(t, tenant, s, kind, p, S("other"), ret, e);
     if (!found)
         x->incident.id = uuid_next(&t->notifier->ids, t->now_ms);
     t->incidents[t->incident_count++] = *ret = x;
@@ -237,6 +327,9 @@ static enum err fold_task(struct turn *t, const struct hit *hit, struct uuid id,
         return rc;
     if (rc)
         task = (struct task){ .id = id, .tenant = hit->tenant };
+    struct fold_place place;
+    if (fold_place_of(t, hit, &task, &place, e))
+        return e->code;
     for (size_t i = 0; i < all->n; i++) {
         const struct turn_setting *s = &all->v[i];
         enum incident_kind kind;
@@ -245,7 +338,7 @@ static enum err fold_task(struct turn *t, const struct hit *hit, struct uuid id,
             !setting_matches(&s->setting, &task))
             continue;
         struct turn_incident *x = fold_find(t, s->id, kind, hit->cause);
-        if (!x && fold_open(t, hit->tenant, s, kind, hit, &x, e))
+        if (!x && fold_open(t, hit->tenant, s, kind, &place, &x, e))
             return e->code;
         if (fold_add(t, x, hit, &task, count, e))
             return e->code;
@@ -276,6 +369,9 @@ enum err notifier_fold(struct turn *t, bool *ret_more, struct error *e)
     size_t n = 0;
     if (reader_hits(t->notifier->reader, FOLD_HITS, &t->arena, &hits, e))
         return e->code;
+    t->notifier->oldest_hit_ms = hits.n ? hits.v[0].at_ms : 0;
+    if (!notifier_may_fold(t->notifier))
+        return ERR_OK;
     const size_t enough = FOLD_INCIDENTS - HIT_TASKS_MAX * 2;
     for (; n < hits.n && t->incident_count < enough && t->arena.total < t->arena.max / 2; n++) {
         ids[n] = hits.v[n].id;
@@ -290,11 +386,13 @@ enum err notifier_fold(struct turn *t, bool *ret_more, struct error *e)
     return turn_write(t, ids, n, e);
 }
 
-/* ---- incidents that are due ---- */
+/* ---- recovery ---- */
 
-/* A recurring task has recovered if its last attempt succeeded after the incident's last hit, or if it does not run any
- * more. */
-static enum err fold_task_recovered(struct turn *t, const struct turn_incident *x, struct uuid id, bool *ret,
+/* A recurring task has recovered if its last attempt succeeded after the incident's last hit. It does not count any
+ * more if it was changed since, or has ended; a pause is no change. */
+enum recovery { RECOVERY_NOT_YET, RECOVERY_SUCCEEDED, RECOVERY_CHANGED };
+
+static enum err fold_task_recovered(struct turn *t, const struct turn_incident *x, struct uuid id, enum recovery *ret,
                                     struct error *e)
 {
     struct arena_mark mark = arena_mark(&t->arena);
@@ -303,13 +401,13 @@ static enum err fold_task_recovered(struct turn *t, const struct turn_incident *
     struct task task = { 0 };
     enum err rc = reader_get(t->notifier->reader, x->tenant, id, &t->arena, &task, e);
     bool gone = rc == ERR_NOT_FOUND || (!rc && (task.deleted || task_is_final(task.state)));
-    bool edited = !rc && task.version > 1 && task.updated_ms > x->incident.last_ms;
+    bool edited = !rc && task.version > 1 && task.updated_ms > x->incident.last_ms && task.state != TASK_PAUSED;
     rc = rc == ERR_NOT_FOUND ? ERR_OK : rc;
-    if (!rc && !gone && !edited)
+    if (!rc)
         rc = reader_executions(t->notifier->reader, &f, &t->arena, &page, e);
     const struct execution *last = !rc && page.executions.n ? &page.executions.v[0] : NULL;
-    *ret = gone || edited ||
-           (last && last->status == EXECUTION_COMPLETED && last->completed_us / 1000 >= x->incident.last_ms);
+    bool succeeded = last && last->status == EXECUTION_COMPLETED && last->completed_us / 1000 >= x->incident.last_ms;
+    *ret = succeeded ? RECOVERY_SUCCEEDED : gone || edited ? RECOVERY_CHANGED : RECOVERY_NOT_YET;
     arena_rewind(&t->arena, mark);
     return rc;
 }
@@ -319,11 +417,12 @@ static enum err fold_recovered(struct turn *t, struct turn_incident *x, bool *re
 {
     struct incident *i = &x->incident;
     size_t n = 0;
-    bool recovered = true;
-    while (n < i->recurring_count && recovered) {
-        if (fold_task_recovered(t, x, i->recurring[n], &recovered, e))
+    enum recovery of = RECOVERY_SUCCEEDED;
+    while (n < i->recurring_count && of) {
+        if (fold_task_recovered(t, x, i->recurring[n], &of, e))
             return e->code;
-        n += recovered;
+        i->changed = i->changed || of == RECOVERY_CHANGED;
+        n += of != RECOVERY_NOT_YET;
     }
     *ret = n == i->recurring_count && n > 0;
     if (*ret)
@@ -333,20 +432,109 @@ static enum err fold_recovered(struct turn *t, struct turn_incident *x, bool *re
     return ERR_OK;
 }
 
+/* ---- incidents of which nothing changes ---- */
+
+static bool fold_waits(const struct notifier *n, const struct record *r, int64_t now_ms)
+{
+    for (size_t i = 0; i < LOOKED_AT_MAX; i++)
+        if (uuid_eq(n->looked_at[i].id, r->id) && n->looked_at[i].version == r->version)
+            return now_ms < n->looked_at[i].next_ms;
+    return false;
+}
+
+/* False: there is no room. An entry that is long due is of an incident that has changed since. */
+static bool fold_remember(struct notifier *n, const struct record *r, int64_t next_ms, int64_t now_ms)
+{
+    struct looked_at *at = NULL;
+    for (size_t i = 0; i < LOOKED_AT_MAX; i++) {
+        struct looked_at *x = &n->looked_at[i];
+        if (uuid_eq(x->id, r->id)) {
+            at = x;
+            break;
+        }
+        if (x->next_ms < now_ms - RECOVERY_LATEST_MS)
+            at = x;
+    }
+    if (at)
+        *at = (struct looked_at){ r->id, r->version, next_ms };
+    return at != NULL;
+}
+
+/* Whether the look has found nothing to write, and the next one comes soon. */
+static bool fold_is_unchanged(struct turn *t, const struct record *r, const struct turn_incident *x, bool recovered,
+                              size_t recurring)
+{
+    struct incident_plan p = incident_plan(&x->incident, x->setting, recovered, t->now_ms);
+    bool same = !p.tell && !p.close && x->incident.recurring_count == recurring;
+    return same && p.next_ms && p.next_ms <= t->now_ms + RECOVERY_LATEST_MS &&
+           fold_remember(t->notifier, r, p.next_ms, t->now_ms);
+}
+
 static enum err fold_look_at(struct turn *t, const struct record *r, struct error *e)
 {
     struct turn_incident x = { .tenant = r->tenant, .version = r->version };
     bool recovered = false;
     if (incident_read(r->doc, &t->arena, &x.incident, e) || notifier_setting(t, r->tenant, r->setting, &x.setting, e))
         return e->code;
-    if (!x.setting || !x.setting->enabled) { /* it was removed, or disabled */
+    bool wanted = x.setting && x.setting->enabled && (x.incident.kind != INCIDENT_ALERT || x.setting->on_alert);
+    if (!wanted) { /* the setting was removed, disabled or changed */
         x.incident.closed_ms = t->now_ms;
+        turn_note(t, &x, INCIDENT_CHANGE_CLOSED);
         return turn_add_incident(t, &x, 0, e) ? e->code : turn_write(t, NULL, 0, e);
     }
+    size_t recurring = x.incident.recurring_count;
     if (!incident_is_every(&x.incident, x.setting) && fold_recovered(t, &x, &recovered, e))
         return e->code;
+    if (fold_is_unchanged(t, r, &x, recovered, recurring))
+        return ERR_OK;
     return fold_carry_out(t, &x, recovered, e) ? e->code : turn_write(t, NULL, 0, e);
 }
+
+/* ---- settings that were changed ---- */
+
+/* By its setting as it is now, the incident has something to do earlier than it was planned. */
+static enum err fold_replan(struct turn *t, const struct record *r, struct error *e)
+{
+    const struct setting *s;
+    struct incident i;
+    if (incident_read(r->doc, &t->arena, &i, e) || notifier_setting(t, r->tenant, r->setting, &s, e))
+        return e->code;
+    struct incident_plan p = { 0 };
+    if (s && s->enabled)
+        p = incident_plan(&i, s, false, t->now_ms);
+    bool same = p.next_ms && !p.tell && !p.close && p.next_ms >= r->next_ms - REPLAN_APART_MS;
+    return same ? ERR_OK : fold_look_at(t, r, e);
+}
+
+enum err notifier_replan(struct turn *t, struct error *e)
+{
+    struct notifier *n = t->notifier;
+    uint64_t generation = catalog_cache_generation(n->setup.catalog);
+    if (n->planned_for != generation) {
+        n->planned_for = generation;
+        n->is_replanning = true;
+        n->replanned = (struct uuid){ { 0 } };
+    }
+    struct record_filter f = {
+        .kind = RECORD_INCIDENT, .open = true, .before = n->replanned, .limit = INCIDENTS_LOOKED_AT
+    };
+    struct record_page page = { 0 };
+    if (!n->is_replanning)
+        return ERR_OK;
+    if (reader_records(n->reader, &f, &t->arena, &page, e))
+        return e->code;
+    for (size_t k = 0; k < page.n; k++) {
+        enum err rc = fold_replan(t, &page.v[k], e);
+        turn_reset(t);
+        if (rc && rc != ERR_CONFLICT && rc != ERR_CORRUPT) /* the first is changed by another node, the other is told */
+            return rc;
+        n->replanned = page.v[k].id;
+    }
+    n->is_replanning = page.more && page.n;
+    return ERR_OK;
+}
+
+/* ---- incidents that are due ---- */
 
 enum err notifier_look_at_incidents(struct turn *t, bool *ret_more, struct error *e)
 {
@@ -356,8 +544,10 @@ enum err notifier_look_at_incidents(struct turn *t, bool *ret_more, struct error
         return e->code;
     *ret_more = page.more;
     for (size_t i = 0; i < page.n; i++) {
+        if (fold_waits(t->notifier, &page.v[i], t->now_ms))
+            continue;
         enum err rc = fold_look_at(t, &page.v[i], e);
-        t->change_count = 0;
+        turn_reset(t);
         if (rc == ERR_CORRUPT)
             log_error("incident_unreadable", kv_uuid("incident", page.v[i].id), kv_err(e));
         else if (rc && rc != ERR_CONFLICT)

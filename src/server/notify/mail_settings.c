@@ -40,7 +40,11 @@ enum err mail_settings_read(const struct options *o, struct mail_settings *ret, 
     *ret = (struct mail_settings){ .url = mail_settings_text(o, "smtp.url"),
                                    .from = mail_settings_text(o, "smtp.from"),
                                    .user = mail_settings_text(o, "smtp.user"),
-                                   .domains = option_get(o, "notify.email_domains")->text };
+                                   .domains = option_get(o, "notify.email_domains")->text,
+                                   .heartbeat_url = option_get(o, "notify.heartbeat_url")->text };
+    struct str beat = ret->heartbeat_url;
+    if (beat.n && !str_starts(beat, S("https://")) && !str_starts(beat, S("http://")))
+        return error_field(e, "notify.heartbeat_url", "must start with https:// or http://");
     if (!ret->url)
         return ERR_OK;
     struct str url = str_from(ret->url);

@@ -8,7 +8,7 @@
 #include "port/crypto.h"
 #include "server/notify/internal.h"
 
-enum { POLL_MS = 500, KEPT_DAYS = 90, PURGE_EVERY_MS = 3600000, PURGE_MAX = 500 };
+enum { POLL_MS = 500, BEAT_EVERY_MS = 60000, KEPT_DAYS = 90, PURGE_EVERY_MS = 3600000, PURGE_MAX = 500 };
 
 static bool notifier_is_stopping(struct notifier *n)
 {
@@ -54,16 +54,64 @@ static enum err notifier_turn(struct notifier *n, bool *ret_more, struct error *
     arena_init(&t->arena, TURN_ARENA);
     enum err rc = n->reader ? ERR_OK : store_reader(n->setup.store, &n->reader, e);
     rc = rc ? rc : notifier_fold(t, &more_hits, e);
-    t->change_count = t->incident_count = 0;
+    t->incident_count = 0;
+    turn_reset(t);
+    rc = rc && rc != ERR_CONFLICT ? rc : notifier_fold_alerts(t, e);
+    turn_reset(t);
+    rc = rc && rc != ERR_CONFLICT ? rc : notifier_replan(t, e);
+    turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_look_at_incidents(t, &more_incidents, e);
-    t->change_count = 0;
+    turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_take_messages(t, e);
-    t->change_count = 0;
+    turn_reset(t);
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_purge(t, e);
     arena_release(&t->arena);
     free(t);
     *ret_more = more_hits || more_incidents;
     return rc == ERR_CONFLICT ? ERR_OK : rc;
+}
+
+/* ---- the heartbeat ---- */
+
+/* Once a minute, if turns succeed and the server says that it is well. A call that fails is not repeated. */
+static void notifier_beat(struct notifier *n)
+{
+    int64_t now_ms = clock_wall_ms(n->setup.clock);
+    bool is_due = now_ms >= n->beat_ms + BEAT_EVERY_MS || now_ms < n->beat_ms;
+    if (!n->setup.heartbeat_url.n || !is_due || n->beat_is_under_way || !sender_room(n->sender))
+        return;
+    n->beat_ms = now_ms;
+    if (n->failing_ms || !n->setup.is_well(n->setup.context))
+        return;
+    n->beat_is_under_way = true;
+    sender_start(n->sender, &(struct send_request){ .url = n->setup.heartbeat_url,
+                                                    .is_heartbeat = true,
+                                                    .timeout_ms = MESSAGE_TIMEOUT_MS,
+                                                    .context = &n->beat_ms });
+}
+
+static void notifier_on_beat(struct notifier *n, const struct send_result *r)
+{
+    n->beat_is_under_way = false;
+    if (!r->ok && !n->beat_failed)
+        log_warn("heartbeat_failed", kv_cstr("error", r->error));
+    n->beat_failed = !r->ok;
+}
+
+/* ---- the thread ---- */
+
+/* Since when something waits. If turns fail, at least since then: the store may hold more than was read. */
+static void notifier_note_oldest(struct notifier *n, bool fails)
+{
+    int64_t oldest_ms = 0;
+    n->failing_ms = !fails ? 0 : n->failing_ms ? n->failing_ms : clock_wall_ms(n->setup.clock);
+    const int64_t since[] = { n->oldest_hit_ms, n->oldest_message_ms, n->failing_ms };
+    for (size_t i = 0; i < array_count(since); i++)
+        if (since[i] && (!oldest_ms || since[i] < oldest_ms))
+            oldest_ms = since[i];
+    pthread_mutex_lock(&n->lock);
+    n->oldest_ms = oldest_ms;
+    pthread_mutex_unlock(&n->lock);
 }
 
 static void *notifier_thread(void *context)
@@ -78,14 +126,44 @@ static void *notifier_thread(void *context)
         if (fails && !failed)
             log_warn("notifier_failed", kv_err(&e));
         failed = fails;
+        notifier_note_oldest(n, fails);
+        notifier_beat(n);
         size_t done = sender_poll(n->sender, more && !fails ? 0 : POLL_MS, clock_wall_ms(n->setup.clock), results);
         for (size_t i = 0; i < done; i++)
-            notifier_on_result(n, &results[i]);
+            if (results[i].context == &n->beat_ms)
+                notifier_on_beat(n, &results[i]);
+            else
+                notifier_on_result(n, &results[i]);
     }
     return NULL;
 }
 
 /* ---- the server ---- */
+
+bool notifier_may_fold(const struct notifier *n)
+{
+    return !n->setup.may_fold || n->setup.may_fold(n->setup.context);
+}
+
+void notifier_listen(struct notifier *n, notifier_listener *listener, void *context)
+{
+    if (!n)
+        return;
+    pthread_mutex_lock(&n->listener_lock);
+    n->listener = listener;
+    n->listener_context = context;
+    pthread_mutex_unlock(&n->listener_lock);
+}
+
+int64_t notifier_oldest_ms(struct notifier *n)
+{
+    if (!n)
+        return 0;
+    pthread_mutex_lock(&n->lock);
+    int64_t oldest_ms = n->oldest_ms;
+    pthread_mutex_unlock(&n->lock);
+    return oldest_ms;
+}
 
 void notifier_wake(struct notifier *n)
 {
@@ -102,6 +180,7 @@ enum err notifier_new(const struct notifier_setup *setup, struct notifier **ret,
     crypto_random(&seed, sizeof seed);
     uuid_gen_init(&n->ids, seed);
     pthread_mutex_init(&n->lock, NULL);
+    pthread_mutex_init(&n->listener_lock, NULL);
     clock_condition_init(&n->wakeup);
     int why = pthread_create(&n->thread, NULL, notifier_thread, n);
     if (why) {
@@ -125,6 +204,7 @@ void notifier_free(struct notifier *n)
     sender_free(n->sender);
     reader_free(n->reader);
     pthread_mutex_destroy(&n->lock);
+    pthread_mutex_destroy(&n->listener_lock);
     pthread_cond_destroy(&n->wakeup);
     free(n);
 }

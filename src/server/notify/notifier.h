@@ -7,6 +7,8 @@
  * is sent again by any node after MESSAGE_TAKEN_MS, under the same id. It has its own slots: tasks do not delay it. */
 #include "base/buf.h"
 #include "base/metrics.h"
+#include "core/notify/incident.h"
+#include "core/stats/alerts.h"
 #include "node/catalog_cache.h"
 #include "port/clock.h"
 #include "port/secrets.h"
@@ -21,6 +23,12 @@ struct notifier_setup {
     const struct secrets *secrets; /* NULL: secrets are not encrypted */
     struct sender_setup sender;
     struct str mail_from;
+    struct str site; /* api.public_url; empty: messages have no links */
+    /* False while a node of the cluster does not know notifications: hits and alerts wait. NULL: there is none. */
+    bool (*may_fold)(void *context);
+    struct str heartbeat_url;       /* is called each minute while all is well; empty: none */
+    bool (*is_well)(void *context); /* this node acts for all, and claims succeed. Once a minute */
+    void *context;
 };
 
 struct notifier;
@@ -28,3 +36,10 @@ enum err notifier_new(const struct notifier_setup *setup, struct notifier **ret,
 void notifier_free(struct notifier *n);                     /* before the writer ends; NULL is fine */
 void notifier_wake(struct notifier *n);                     /* a message was made. Any thread; NULL is fine */
 void notifier_metrics(struct notifier *n, struct buf *out); /* lines of /metrics. Any thread; NULL is fine */
+int64_t notifier_oldest_ms(struct notifier *n); /* since when something waits; 0: nothing. Any thread; NULL is fine */
+/* Is called with what has changed, on the notifier's thread. When notifier_listen returns, the listener before it is
+ * not called any more. NULL: none. Any thread; n NULL is fine. */
+typedef void notifier_listener(void *context, int32_t tenant, const struct incident *i, enum incident_change change);
+void notifier_listen(struct notifier *n, notifier_listener *listener, void *context);
+/* All alerts as they stand, on the node that acts for all; count 0: it does not any more. Any thread; NULL is fine. */
+void notifier_on_alerts(struct notifier *n, const struct alert *v, size_t count);

@@ -135,6 +135,47 @@ enum err turn_add_message(struct turn *t, int32_t tenant, const struct notificat
     return turn_add(t, (struct record_change){ .record = r, .version = version }, &doc, e);
 }
 
+/* ---- live events ---- */
+
+/* Without room readers miss it, and the store has it. */
+void turn_note(struct turn *t, const struct turn_incident *x, enum incident_change change)
+{
+    struct turn_news *n = arena_new(&t->arena, struct turn_news);
+    if (!n)
+        return;
+    *n = (struct turn_news){ .next = t->news, .tenant = x->tenant, .incident = x->incident, .change = change };
+    t->news = n;
+}
+
+static struct turn_news *turn_oldest_first(struct turn_news *news)
+{
+    struct turn_news *first = NULL;
+    while (news) {
+        struct turn_news *next = news->next;
+        news->next = first;
+        first = news;
+        news = next;
+    }
+    return first;
+}
+
+static void turn_tell(struct turn *t)
+{
+    struct notifier *n = t->notifier;
+    pthread_mutex_lock(&n->listener_lock);
+    for (const struct turn_news *x = turn_oldest_first(t->news); x && n->listener; x = x->next)
+        n->listener(n->listener_context, x->tenant, &x->incident, x->change);
+    pthread_mutex_unlock(&n->listener_lock);
+}
+
+/* ---- writing ---- */
+
+void turn_reset(struct turn *t)
+{
+    t->change_count = 0;
+    t->news = NULL;
+}
+
 static int turn_compare_changes(const void *a, const void *b)
 {
     return uuid_cmp(((const struct record_change *)a)->record.id, ((const struct record_change *)b)->record.id);
@@ -153,6 +194,8 @@ enum err turn_write(struct turn *t, const struct uuid *hits, size_t hit_count, s
     enum err rc = notifier_apply(t->notifier, &op.op, e);
     failpoint("after_fold");
     arena_release(&op.op.arena);
-    t->change_count = 0;
+    if (rc == ERR_OK && t->news)
+        turn_tell(t);
+    turn_reset(t);
     return rc;
 }

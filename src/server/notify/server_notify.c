@@ -1,4 +1,5 @@
 /* Notifications: what the store is to leave hits of, and the notifier. */
+#include "api/live/live.h"
 #include "server/notify/notifier.h"
 #include "server/server_internal.h"
 
@@ -15,6 +16,15 @@ void server_want_hits(struct server *a)
             a->ways[way]->wants = &a->wants.base;
 }
 
+/* The notifier's thread. */
+static bool server_is_well(void *context)
+{
+    struct server *a = context;
+    int64_t failures = metric_count(a->metrics, METRIC_CLAIM_FAILURES), before = a->claim_failures;
+    a->claim_failures = failures;
+    return failures == before && server_acts_for_all(a);
+}
+
 enum err server_start_notifier(struct server *a, struct error *e)
 {
     const struct mail_settings *mail = a->setup.mail;
@@ -25,6 +35,11 @@ enum err server_start_notifier(struct server *a, struct error *e)
                                     .clock = a->setup.clock,
                                     .catalog = a->catalog,
                                     .secrets = a->secrets.n ? &a->secrets : NULL,
+                                    .may_fold = store_is_shared(a->store) ? server_notifications_are_known : NULL,
+                                    .heartbeat_url = mail ? mail->heartbeat_url : S(""),
+                                    .is_well = server_is_well,
+                                    .context = a,
+                                    .site = a->setup.public_url,
                                     .sender = { .guard = server_guard(a), .ca_file = a->setup.ca_file } };
     if (mail && mail->url) {
         setup.sender.smtp_url = mail->url;
@@ -34,6 +49,16 @@ enum err server_start_notifier(struct server *a, struct error *e)
         setup.mail_from = str_from(mail->from);
     }
     return notifier_new(&setup, &a->notifier, e);
+}
+
+static void server_on_incident(void *context, int32_t tenant, const struct incident *i, enum incident_change change)
+{
+    live_on_incident(api_server_live(((struct server *)context)->http), tenant, i, change);
+}
+
+void server_watch_incidents(struct server *a, bool on)
+{
+    notifier_listen(a->notifier, on && a->http ? server_on_incident : NULL, a);
 }
 
 bool server_notifications_are_known(void *context)

@@ -48,6 +48,21 @@ void reader_place_read(struct uuid place, int64_t *ret_at, int64_t *ret_skip)
     memcpy(ret_skip, place.b + sizeof *ret_at, sizeof *ret_skip);
 }
 
+enum err definition_page_add(struct definition_page *page, const struct definition *d, size_t max, struct arena *a,
+                             bool *ret_has_room, struct error *e)
+{
+    struct definition copy = *d;
+    *ret_has_room = arena_str(a, d->text, &copy.text);
+    if (!*ret_has_room && page->n == 0)
+        return reader_no_room(e);
+    if (*ret_has_room) {
+        page->next_after = copy;
+        page->v[page->n++] = copy;
+    }
+    page->more = !*ret_has_room || page->n == max;
+    return ERR_OK;
+}
+
 enum err sealed_page_add(struct sealed_page *page, const struct task *t, size_t i, size_t max, struct arena *a,
                          bool *ret_has_room, struct error *e)
 {

@@ -30,6 +30,9 @@ enum {
 struct uuid reader_place(int64_t at, int64_t skip);
 void reader_place_read(struct uuid place, int64_t *ret_at, int64_t *ret_skip);
 
+/* Adds a definition to a page of at most `max`. *ret_has_room false: the arena is full, and the page ends before it. */
+enum err definition_page_add(struct definition_page *page, const struct definition *d, size_t max, struct arena *a,
+                             bool *ret_has_room, struct error *e) must_use;
 /* Adds task i of at most `max` to a page, if it has a target_config. *ret_has_room false: the arena is full, and the
  * page ends before this task. */
 enum err sealed_page_add(struct sealed_page *page, const struct task *t, size_t i, size_t max, struct arena *a,

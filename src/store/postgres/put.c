@@ -267,9 +267,44 @@ static const struct pg_statement reseal = {
     "UPDATE tasks SET target_config = x.becomes FROM x WHERE tasks.id = x.id",
 };
 
-enum err postgres_reseal(struct store_postgres *s, struct op *base)
+static const struct pg_statement reseal_definitions = {
+    "reseal_definitions",
+    "WITH x AS MATERIALIZED (SELECT d.tenant_id, d.hash, x.becomes FROM unnest($*) AS x (tenant_id, hash, was, becomes) "
+    "JOIN definitions AS d ON d.tenant_id = x.tenant_id AND d.hash = x.hash WHERE d.text = x.was "
+    "FOR UPDATE OF d SKIP LOCKED) "
+    "UPDATE definitions AS d SET text = x.becomes FROM x WHERE d.tenant_id = x.tenant_id AND d.hash = x.hash",
+};
+
+static enum err pg_reseal_definitions(struct store_postgres *s, struct op_reseal *op, struct error *e)
 {
-    struct op_reseal *op = (struct op_reseal *)base;
+    struct pg_params *p = &s->params;
+    const struct resealed_definition *v = op->definitions;
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_params_reset(p);
+    pg_array(p, PG_I32);
+    for (size_t i = 0; i < op->definition_count; i++)
+        pg_element_i64(p, v[i].definition->tenant);
+    pg_array_end(p);
+    pg_array(p, PG_BYTES);
+    for (size_t i = 0; i < op->definition_count; i++)
+        pg_element_text(p, (struct str){ (const char *)v[i].definition->hash, DEFINITION_HASH });
+    pg_array_end(p);
+    pg_array(p, PG_TEXT);
+    for (size_t i = 0; i < op->definition_count; i++)
+        pg_element_text(p, v[i].definition->text);
+    pg_array_end(p);
+    pg_array(p, PG_TEXT);
+    for (size_t i = 0; i < op->definition_count; i++)
+        pg_element_text(p, v[i].becomes);
+    pg_array_end(p);
+    if (pg_run(&s->conn, &reseal_definitions, p, &r, e))
+        return e->code;
+    op->ret_changed += (size_t)r.affected;
+    return ERR_OK;
+}
+
+static enum err pg_reseal_tasks(struct store_postgres *s, struct op_reseal *op, struct error *e)
+{
     struct pg_params *p = &s->params;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(p);
@@ -285,7 +320,18 @@ enum err postgres_reseal(struct store_postgres *s, struct op *base)
     for (size_t i = 0; i < op->n; i++)
         pg_element_text(p, op->v[i].becomes);
     pg_array_end(p);
-    enum err rc = pg_run(&s->conn, &reseal, p, &r, &base->error);
-    op->ret_changed = rc ? 0 : (size_t)r.affected;
-    return rc;
+    if (pg_run(&s->conn, &reseal, p, &r, e))
+        return e->code;
+    op->ret_changed += (size_t)r.affected;
+    return ERR_OK;
+}
+
+enum err postgres_reseal(struct store_postgres *s, struct op *base)
+{
+    struct op_reseal *op = (struct op_reseal *)base;
+    struct error *e = &base->error;
+    op->ret_changed = 0;
+    if ((op->n && pg_reseal_tasks(s, op, e)) || (op->definition_count && pg_reseal_definitions(s, op, e)))
+        return e->code;
+    return ERR_OK;
 }

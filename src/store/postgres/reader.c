@@ -366,6 +366,7 @@ static const struct reader_ops reader_postgres_ops = { .get = reader_postgres_ge
                                                        .stats = reader_postgres_stats,
                                                        .hits = reader_postgres_hits,
                                                        .records = reader_postgres_records,
+                                                       .definitions = reader_postgres_definitions,
                                                        .definition = reader_postgres_definition,
                                                        .workflow = reader_postgres_workflow,
                                                        .workflows = reader_postgres_workflows,

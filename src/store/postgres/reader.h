@@ -80,6 +80,8 @@ enum err reader_postgres_records(struct reader *base, const struct record_filter
                                  struct record_page *ret, struct error *e);
 enum err reader_postgres_breakers(struct reader *base, const struct breaker_filter *f, struct arena *a,
                                   struct breaker_rows *ret, struct error *e);
+enum err reader_postgres_definitions(struct reader *base, const struct definition *after, size_t max, struct arena *a,
+                                     struct definition_page *ret, struct error *e);
 enum err reader_postgres_definition(struct reader *base, int32_t tenant, const uint8_t hash[DEFINITION_HASH],
                                     struct arena *a, struct str *ret, struct error *e);
 enum err reader_postgres_workflow(struct reader *base, int32_t tenant, struct str name, int64_t version,

@@ -545,7 +545,9 @@ enum err reader_postgres_audit(struct reader *base, const struct audit_filter *f
 enum err reader_postgres_sealed(struct reader *base, struct str key_id, bool *ret, struct error *e)
 {
     static const struct pg_statement sealed = {
-        "read_sealed", "SELECT 1 FROM tasks WHERE strpos(target_config, '\"enc:1:' || $1) > 0 LIMIT 1"
+        "read_sealed", "SELECT 1 FROM tasks WHERE strpos(target_config, '\"enc:1:' || $1) > 0 UNION ALL "
+                       "SELECT 1 FROM definitions WHERE strpos(text, '\"enc:1:' || $1) > 0 UNION ALL "
+                       "SELECT 1 FROM catalog WHERE strpos(doc, '\"enc:1:' || $1) > 0 LIMIT 1"
     };
     struct pg_reader *r = pg_reader_self(base);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };

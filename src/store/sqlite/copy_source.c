@@ -115,7 +115,9 @@ static enum err copy_source_file_keys(const struct copy_source *s, struct key_pr
 
 enum err copy_source_keys(struct copy_source *s, struct key_prints *ret, bool *ret_has_secrets, struct error *e)
 {
-    static const char sealed_sql[] = "SELECT EXISTS (SELECT 1 FROM tasks WHERE instr(target_config, '\"enc:1:'))";
+    static const char sealed_sql[] = "SELECT EXISTS (SELECT 1 FROM tasks WHERE instr(target_config, '\"enc:1:')) OR "
+                                     "EXISTS (SELECT 1 FROM definitions WHERE instr(text, '\"enc:1:')) OR "
+                                     "EXISTS (SELECT 1 FROM catalog WHERE instr(doc, '\"enc:1:'))";
     int64_t sealed;
     *ret = (struct key_prints){ 0 };
     if (conn_number(&s->conn, sealed_sql, &sealed, e))

@@ -292,6 +292,7 @@ enum writer_statement {
     ST_RECORD_UPDATE,
     ST_RECORD_DELETE,
     ST_RESEAL,
+    ST_RESEAL_DEFINITION,
     ST_SETTLE,
     ST_SETTLE_DONE,
     ST_MOVE_LANE,
@@ -670,6 +671,7 @@ enum reader_statement {
     RD_UNSTARTED,
     RD_LIST_RUNS,
     RD_DEFINITION,
+    RD_DEFINITIONS,
     RD_WORKFLOW,
     RD_WORKFLOWS,
     RD_RUN,
@@ -715,6 +717,8 @@ enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_fi
 
 /* ---- reading runs (reader_runs.c) ---- */
 
+enum err reader_sqlite_definitions(struct reader *base, const struct definition *after, size_t max, struct arena *a,
+                                   struct definition_page *ret, struct error *e);
 enum err reader_sqlite_definition(struct reader *base, int32_t tenant, const uint8_t hash[DEFINITION_HASH],
                                   struct arena *a, struct str *ret, struct error *e);
 enum err reader_sqlite_workflow(struct reader *base, int32_t tenant, struct str name, int64_t version, struct arena *a,

@@ -82,7 +82,9 @@ static const char *const reader_sql[] = {
                  "FROM task_leases AS l CROSS JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING
                  " AND t.fence = l.fence WHERE l.task_id = ?1 AND l.tenant_id = ?2",
     [RD_WORKERS] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
-    [RD_SEALED] = "SELECT 1 FROM tasks WHERE instr(target_config, '\"enc:1:' || ?) LIMIT 1",
+    [RD_SEALED] = "SELECT 1 FROM tasks WHERE instr(target_config, '\"enc:1:' || ?1) UNION ALL "
+                  "SELECT 1 FROM definitions WHERE instr(text, '\"enc:1:' || ?1) UNION ALL "
+                  "SELECT 1 FROM catalog WHERE instr(doc, '\"enc:1:' || ?1) LIMIT 1",
     [RD_SEALED_PAGE] = "SELECT id, tenant_id, kind, parent_id, state, CASE WHEN instr(replace(target_config, "
                        "'\"enc:1:' || ?1 || ':', ''), '\"enc:1:') THEN target_config END FROM tasks WHERE id > ?2 "
                        "ORDER BY id LIMIT ?3",
@@ -119,6 +121,8 @@ static const char *const reader_sql[] = {
     /* runs: reader_runs.c */
     [RD_LIST_RUNS] =
         TASKS "tasks_runs WHERE target = 4 AND run_id IS NULL AND ?1 IS NULL AND tenant_id = ?4 AND id < ?2" DOWN,
+    [RD_DEFINITIONS] = "SELECT tenant_id, hash, text FROM definitions WHERE (tenant_id, hash) > (?1, ?2) "
+                       "ORDER BY tenant_id, hash LIMIT ?3",
     [RD_DEFINITION] = "SELECT text FROM definitions WHERE tenant_id = ?1 AND hash = ?2",
     [RD_WORKFLOW] = "SELECT 0" WORKFLOW_COLUMNS(SQL_NAME) " FROM workflows WHERE tenant_id = ?1 AND name = ?2 "
                                                           "AND (?3 = 0 OR version = ?3) AND NOT removed "
@@ -657,6 +661,7 @@ static const struct reader_ops reader_sqlite_ops = { .get = reader_sqlite_get,
                                                      .sealed = reader_sqlite_sealed,
                                                      .sealed_page = reader_sqlite_sealed_page,
                                                      .key_prints = reader_sqlite_key_prints,
+                                                     .definitions = reader_sqlite_definitions,
                                                      .definition = reader_sqlite_definition,
                                                      .workflow = reader_sqlite_workflow,
                                                      .workflows = reader_sqlite_workflows,

@@ -135,8 +135,10 @@ static enum err restore_forget_file(const char *part, struct error *e)
 /* A key that the secrets in the file need; "": it has none. */
 static enum err restore_find_key(const char *part, char ret[SECRETS_ID + 1], struct error *e)
 {
-    static const char sql[] = "SELECT substr(target_config, instr(target_config, '\"enc:1:') + 7, 8) FROM tasks "
-                              "WHERE instr(target_config, '\"enc:1:') LIMIT 1";
+    static const char sql[] =
+        "SELECT substr(x, instr(x, '\"enc:1:') + 7, 8) FROM (SELECT target_config AS x FROM tasks "
+        "UNION ALL SELECT text FROM definitions UNION ALL SELECT doc FROM catalog) "
+        "WHERE instr(x, '\"enc:1:') LIMIT 1";
     struct conn c = { 0 };
     sqlite3_stmt *st = NULL;
     bool row = false;

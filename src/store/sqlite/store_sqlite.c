@@ -155,6 +155,7 @@ static const char *const writer_sql[] = {
         "reason = ?9, reopened = reopened + 1 WHERE until_ms < ?5",
     [ST_BREAKER_CLOSE] = "DELETE FROM breakers WHERE tenant_id = ?1 AND id = ?2",
     [ST_RESEAL] = "UPDATE tasks SET target_config = ?3 WHERE id = ?1 AND target_config = ?2 AND state <> " SQL_RUNNING,
+    [ST_RESEAL_DEFINITION] = "UPDATE definitions SET text = ?4 WHERE tenant_id = ?1 AND hash = ?2 AND text = ?3",
     [ST_BREAKER_CLOSE_HOST] = "DELETE FROM breakers WHERE tenant_id = ?1 AND host = ?2",
     [ST_STATS_ADD] = "INSERT INTO stats (" STATS_NAMES ") VALUES (?, ?, ?, ?, ?" STATS_MAP(
         STATS_PARAMETER) ") " STATS_CONFLICT ", written = excluded.written WHERE written < excluded.written",

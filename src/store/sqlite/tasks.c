@@ -534,6 +534,22 @@ enum err sqlite_lease(struct store_sqlite *s, struct op *base)
 
 /* ---- reseal ---- */
 
+static enum err sqlite_reseal_definitions(struct store_sqlite *s, struct op_reseal *op, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_RESEAL_DEFINITION);
+    for (size_t i = 0; i < op->definition_count; i++) {
+        const struct definition *d = op->definitions[i].definition;
+        sqlite3_bind_int(st, 1, d->tenant);
+        sqlite3_bind_blob(st, 2, d->hash, sizeof d->hash, SQLITE_STATIC);
+        (void)bind_str(st, 3, d->text);
+        (void)bind_str(st, 4, op->definitions[i].becomes);
+        if (conn_run(&s->conn, st, e))
+            return e->code;
+        op->ret_changed += (size_t)sqlite3_changes(s->conn.db);
+    }
+    return ERR_OK;
+}
+
 enum err sqlite_reseal(struct store_sqlite *s, struct op *base)
 {
     struct op_reseal *op = (struct op_reseal *)base;
@@ -547,5 +563,5 @@ enum err sqlite_reseal(struct store_sqlite *s, struct op *base)
             return base->error.code;
         op->ret_changed += (size_t)sqlite3_changes(s->conn.db);
     }
-    return ERR_OK;
+    return sqlite_reseal_definitions(s, op, &base->error);
 }

@@ -196,6 +196,10 @@ void model_count_runs(struct tally *t, const union any_op *op);
 bool same_run_answers(const union any_op *a, const union any_op *b, char why[WHY_MAX]);
 bool same_runs(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
+/* store_model_reseal.c */
+void model_make_reseal(struct model *m, union any_op *ret);
+bool same_sealed(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
+
 /* Spoils an operation on its way in; true: it does not even arrive. */
 typedef bool spoil_fn(struct op *op, struct prng *random);
 spoil_fn breaks_open_joins_at_once, begins_repeated_pages_anew, drops_early_signals, stops_one_step_too_many,

@@ -360,7 +360,7 @@ bool same_reads(struct model *m, struct reader *a, struct reader *b, char why[WH
     typedef bool compare_fn(struct model * m, struct reader * a, struct reader * b, char why[WHY_MAX]);
     static compare_fn *const compares[] = { same_lists,         same_executions, same_history, same_records,
                                             same_other_records, same_overview,   same_fleet,   same_links,
-                                            same_runs,          same_stats };
+                                            same_runs,          same_stats,      same_sealed };
     for (size_t i = 0; i < array_count(compares); i++)
         if (chance(m, COMPARE_PERCENT) && !compares[i](m, a, b, why))
             return false;

@@ -555,6 +555,7 @@ void model_make(struct model *m, union any_op *ret)
         { model_make_worker, 4 },  { model_make_breakers, 4 }, { model_make_arrive, 4 },
         { model_make_open, 40 },   { model_make_await, 16 },   { model_make_signal, 12 },
         { model_make_stop, 10 },   { model_make_define, 3 },   { model_make_stats, 8 },
+        { model_make_reseal, 6 },
     };
     size_t sum = 0, i = 0;
     for (size_t j = 0; j < array_count(rows); j++)

@@ -53,7 +53,7 @@ def test_a_page_of_tasks_is_paused_with_the_keyboard_alone(alive, tabs):
         keys.press(key)
     tab.page.get_by_role("heading", name="Tasks").wait_for()
     keys.press("/")
-    keys.type("keyboard-")
+    keys.type("keyboard-*")
     keys.press("Enter")
     tab.page.get_by_text("3 match").wait_for()
     keys.press("Escape")

@@ -33,6 +33,7 @@ def test_an_outage_of_the_database_ends_no_node_and_repeats_nothing(make_cluster
     seed = new_seed()
     load = Load(cluster, receiver, seed, patience_s=2).start()
     flows(load)
+    assert all(client.get("/metrics", node=node).status == 200 for node in cluster.nodes)
     fault = load.fault(f"outage of {OUTAGE_S} s", excuses=False)
     postgres.stop(how)
     began = time.monotonic()
@@ -41,6 +42,8 @@ def test_an_outage_of_the_database_ends_no_node_and_repeats_nothing(make_cluster
                for node in cluster.nodes]
     assert all(int(a.headers["retry-after"]) >= 1 for a in refused), refused
     assert all(client.get("/health", node=node, auth=False).status == 200 for node in cluster.nodes)
+    seen = [client.get("/metrics", node=node) for node in cluster.nodes]
+    assert all(a.status == 200 and b"belfry_claim_failures_total" in a.body for a in seen), "they are wanted now"
     threading.Event().wait(max(0, OUTAGE_S - (time.monotonic() - began)))  # the fault itself
     postgres.start()
     fault.to_ms = now_ms()

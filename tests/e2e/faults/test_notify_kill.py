@@ -1,4 +1,5 @@
-"""kill -9 around each step of a notification: no incident is untold, and a kill repeats one message at most, under the same id."""
+"""kill -9 around each step of a notification: no incident is untold, and a kill repeats only the messages that were under way, under the same
+id."""
 
 import json
 import os
@@ -66,6 +67,15 @@ def test_a_kill_leaves_no_incident_untold(make_server, receiver, point, turn):
     conclude(client, receiver, failed, PLACES if point == "after_send" else 1)
 
 
+def fail_everywhere(client, receiver):
+    """One task of each place, all failed."""
+    for i in range(PLACES):
+        place = f"/fail-{chr(97 + i)}"
+        receiver.answer(place, Reply(400))
+        client.create(retry={"max_attempts": 1}, delay="0s", **receiver.target(place))
+    until(lambda: all(t["status"] == "FAILED" for t in client.all("/v1/tasks")), timeout_s=40, why="tasks did not run")
+
+
 @pytest.mark.parametrize("point", FAILPOINTS if LONG else FAILPOINTS[:1])
 @pytest.mark.parametrize("turn", range(ROUNDS))
 def test_the_node_that_is_left_tells_what_the_others_did_not(make_cluster, postgres, database, receiver, point, turn):
@@ -74,12 +84,21 @@ def test_the_node_that_is_left_tells_what_the_others_did_not(make_cluster, postg
     cluster = make_cluster(postgres.url(database), env=[{"BELFRY_FAILPOINT": ""}, armed, armed])
     client = cluster.nodes[0].client()
     add_setting(client, receiver)
-    for i in range(PLACES):
-        place = f"/fail-{chr(97 + i)}"
-        receiver.answer(place, Reply(400))
-        client.create(retry={"max_attempts": 1}, delay="0s", **receiver.target(place))
-    until(lambda: all(t["status"] == "FAILED" for t in client.all("/v1/tasks")), timeout_s=40, why="tasks did not run")
+    fail_everywhere(client, receiver)
     conclude(client, receiver, PLACES, 2 * PLACES)
     for node in cluster.nodes[1:]:
         if node.runs():
             node.process.kill()
+
+
+@pytest.mark.parametrize("point", FAILPOINTS if LONG else FAILPOINTS[:1])
+@pytest.mark.parametrize("turn", range(ROUNDS))
+def test_in_a_fleet_the_control_node_that_is_left_tells_it(make_fleet, receiver, point, turn):
+    armed = {"BELFRY_HTTP_ALLOW_LOOPBACK": "true", "BELFRY_FAILPOINT": f"{point}:kill:{1 + turn % 2}"}
+    fleet = make_fleet(env=[{"BELFRY_FAILPOINT": ""}, armed], workers=1)
+    client = fleet.nodes[0].client()
+    add_setting(client, receiver)
+    fail_everywhere(client, receiver)
+    conclude(client, receiver, PLACES, PLACES)
+    if fleet.nodes[1].runs():
+        fleet.nodes[1].process.kill()

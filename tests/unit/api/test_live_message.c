@@ -78,6 +78,14 @@ static void a_line_comes_as_it_was_written(void **state)
     struct live_job j = {
         .id = t.id, .state = JOB_STOPPED, .action = ACTION_RUN_NOW, .redrive = true, .total = 9, .done = 8, .failed = 1
     };
+    struct live_incident i = { .id = t.id,
+                               .setting = t.id,
+                               .kind = INCIDENT_ALERT,
+                               .change = INCIDENT_CHANGE_TOLD,
+                               .open = true,
+                               .count = 12,
+                               .at_ms = 5,
+                               .cause = S("host:a.example:80") };
     struct str sender, rest;
     struct live_word w;
     int32_t tenant;
@@ -87,6 +95,7 @@ static void a_line_comes_as_it_was_written(void **state)
     live_line_more(&text, 5);
     live_line_counts(&text, &c);
     live_line_job(&text, &j);
+    live_line_incident(&text, &i);
     live_line_watch(&text);
     assert_true(live_line_read(buf_str(&text), &sender, &tenant, &rest));
     assert_str(sender, "0123456789abcdef");
@@ -103,6 +112,10 @@ static void a_line_comes_as_it_was_written(void **state)
     assert_true(live_line_next(&rest, &w) && w.kind == LIVE_WORD_JOB && uuid_eq(w.job.id, j.id));
     assert_true(w.job.state == JOB_STOPPED && w.job.action == ACTION_RUN_NOW && w.job.redrive && !w.job.total_exact);
     assert_true(w.job.total == 9 && w.job.done == 8 && w.job.failed == 1);
+    assert_true(live_line_next(&rest, &w) && w.kind == LIVE_WORD_INCIDENT && uuid_eq(w.incident.setting, t.id));
+    assert_true(w.incident.kind == INCIDENT_ALERT && w.incident.change == INCIDENT_CHANGE_TOLD && w.incident.open);
+    assert_true(w.incident.count == 12 && w.incident.at_ms == 5);
+    assert_str(w.incident.cause, "host:a.example:80");
     assert_true(live_line_next(&rest, &w) && w.kind == LIVE_WORD_WATCH);
     assert_false(live_line_next(&rest, &w));
 }
@@ -113,8 +126,8 @@ static void words_that_are_not_known_are_skipped(void **state)
     struct str sender, rest;
     struct live_word w;
     int32_t tenant;
-    assert_true(
-        live_line_read(S("1 0123456789abcdef 1 x:1 t: t:a:b m: m:0 m:-1 c:1 c j:1  m:3 z"), &sender, &tenant, &rest));
+    assert_true(live_line_read(S("1 0123456789abcdef 1 x:1 t: t:a:b m: m:0 m:-1 c:1 c j:1 i:1  m:3 z"), &sender,
+                               &tenant, &rest));
     assert_true(live_line_next(&rest, &w) && w.kind == LIVE_WORD_MORE && w.more == 3);
     assert_false(live_line_next(&rest, &w));
 }

@@ -168,7 +168,7 @@ static void with_keys_secrets_are_stored_encrypted(void **state)
               &e);
     struct task edited = { .id = here.row, .tenant = 7, .target = TARGET_HTTP, .target_config = kept };
     assert_header(&s, &edited, "api-key", "enc:1:mine");
-    assert_ok(secret_headers_move(&there, here.row, is, &a, &moved, &e), &e);
+    assert_ok(secret_headers_move(&there, here.row, is, S(""), &a, &moved, &e), &e);
     struct task holder = { .id = there.row, .tenant = 7, .target = TARGET_HTTP, .target_config = moved };
     assert_header(&s, &holder, "Authorization", "Bearer \"s3cret");
     holder.target_config = is; /* copied by somebody who can write to the store */

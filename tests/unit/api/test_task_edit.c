@@ -253,20 +253,19 @@ static void an_edit_of_the_target_changes_only_what_it_names(void **state)
     static const struct {
         const char *edit, *config;
     } rows[] = {
-        { "{'url':'http://h/b'}",
-          "{'method':'PUT','body':{'n': 1.50},'headers':{'X-Team':'a','Authorization':'s3cret'},"
-          "'url':'http://h/b'}" },
-        { "{'body':{'m':2}}", "{'url':'http://h/a','method':'PUT','headers':{'X-Team':'a','Authorization':'s3cret'},"
-                              "'body':{'m':2}}" },
+        { "{'url':'http://h/b'}", "{'url':'http://h/b','method':'PUT','body':{'n': 1.50},"
+                                  "'headers':{'X-Team':'a','Authorization':'s3cret'}}" },
+        { "{'body':{'m':2}}", "{'url':'http://h/a','method':'PUT','body':{'m':2},"
+                              "'headers':{'X-Team':'a','Authorization':'s3cret'}}" },
         { "{'body':null,'method':null,'timeout_ms':null}",
           "{'url':'http://h/a','headers':{'X-Team':'a','Authorization':'s3cret'}}" },
         { "{'headers':{'x-team':'b','X-New':'c'}}", "{'url':'http://h/a','method':'PUT','body':{'n': 1.50},"
-                                                    "'headers':{'Authorization':'s3cret','x-team':'b','X-New':'c'}}" },
+                                                    "'headers':{'x-team':'b','Authorization':'s3cret','X-New':'c'}}" },
         { "{'headers':{'X-TEAM':null,'authorization':'***'}}",
           "{'url':'http://h/a','method':'PUT','body':{'n': 1.50},'headers':{'authorization':'s3cret'}}" },
         { "{'url':'http://i','headers':{'Authorization':null}}",
-          "{'method':'PUT','body':{'n': 1.50},'url':'http://i','headers':{'X-Team':'a'}}" },
-        { "{'url':'http://i','headers':null}", "{'method':'PUT','body':{'n': 1.50},'url':'http://i'}" },
+          "{'url':'http://i','method':'PUT','body':{'n': 1.50},'headers':{'X-Team':'a'}}" },
+        { "{'url':'http://i','headers':null}", "{'url':'http://i','method':'PUT','body':{'n': 1.50}}" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         char body[256];

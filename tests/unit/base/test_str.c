@@ -60,6 +60,26 @@ static void trim_takes_blanks_off_both_ends(void **state)
     assert_str(str_trim(nothing), "");
 }
 
+static void control_characters_and_separators_are_found(void **state)
+{
+    (void)state;
+    static const char *const with[] = { "a\nb",
+                                        "\x1b[1m",
+                                        "\x7f",
+                                        "a\xc2\x85",
+                                        "\xc2\x9b",
+                                        "a\xe2\x80\xa8",
+                                        "\xe2\x80\xa9"
+                                        "b",
+                                        "\t" };
+    static const char *const without[] = { "", "plain", "\xc2\xa0", "\xc3\xa4", "\xe2\x80\xa6", "\xe2\x82\xac" };
+    for (size_t i = 0; i < array_count(with); i++)
+        assert_true(str_has_control(str_from(with[i])));
+    for (size_t i = 0; i < array_count(without); i++)
+        assert_false(str_has_control(str_from(without[i])));
+    assert_false(str_has_control((struct str){ "\xe2\x80\xa8", 2 })); /* it ends there */
+}
+
 static void parts_are_views_of_the_whole(void **state)
 {
     (void)state;
@@ -305,6 +325,7 @@ int main(void)
         cmocka_unit_test(case_is_ignored_for_ascii_letters_only),
         cmocka_unit_test(a_prefix_starts_a_text),
         cmocka_unit_test(trim_takes_blanks_off_both_ends),
+        cmocka_unit_test(control_characters_and_separators_are_found),
         cmocka_unit_test(parts_are_views_of_the_whole),
         cmocka_unit_test(find_gives_the_first_place_or_the_length),
         cmocka_unit_test(cut_gives_the_pieces_in_turn),

@@ -52,7 +52,8 @@ static void wrong_filters_say_what_is_wrong(void **state)
         { "queue=a,,", "contains '', but must be name=value pairs such as status=PAUSED,queue=mail" },
         { "quue=a", "has no filter 'quue'; did you mean 'queue'?" },
         { "frobnicate=1",
-          "has no filter 'frobnicate'; use status=, type=, name=, queue=, task-type=, due-before= or due-after=" },
+          "has no filter 'frobnicate'; use status=, type=, name=, queue=, task-type=, due-before=, due-after=, "
+          "created-before= or created-after=" },
         { "type=both", "type must be one of ONE_TIME, RECURRING, not 'both'" },
         { "queue=a,queue=b", "contains 'queue' twice" },
         { "due_after=2026-02-10T00:00:00Z,due-after=2026-02-10T00:00:00Z", "contains 'due-after' twice" },

@@ -202,6 +202,26 @@ static void a_cluster_without_a_leader_fires_after_two_minutes(void **state)
     stats_history_release(&w.history);
 }
 
+static void what_is_not_told_fires_a_minute_after_its_limit(void **state)
+{
+    (void)state;
+    struct world w;
+    struct stats none = { 0 };
+    begin(&w, NO_MINUTE, &none);
+    int64_t end_ms = FROM + (int64_t)MINUTES * STATS_MINUTE_MS;
+    w.facts.untold_since_ms = end_ms - 300000;
+    assert_int_equal(judge(&w, "BelfryNotificationsStuck").state, ALERT_INACTIVE);
+    w.facts.untold_since_ms = end_ms - 359999;
+    assert_int_equal(judge(&w, "BelfryNotificationsStuck").state, ALERT_PENDING);
+    w.facts.untold_since_ms = end_ms - 360000;
+    struct alert a = judge(&w, "BelfryNotificationsStuck");
+    assert_true(a.state == ALERT_FIRING && a.since_ms == end_ms - 60000 && a.value == 360);
+    w.facts.untold_since_ms = end_ms + 1; /* after the minute that is judged */
+    a = judge(&w, "BelfryNotificationsStuck");
+    assert_true(a.state == ALERT_INACTIVE && a.value == 0);
+    stats_history_release(&w.history);
+}
+
 static void windows_reach_back_to_the_first_minute_at_most(void **state)
 {
     (void)state;
@@ -226,6 +246,7 @@ int main(void)
         cmocka_unit_test(a_backlog_that_grows_for_long_fires),
         cmocka_unit_test(without_figures_only_the_watchdog_fires),
         cmocka_unit_test(a_cluster_without_a_leader_fires_after_two_minutes),
+        cmocka_unit_test(what_is_not_told_fires_a_minute_after_its_limit),
         cmocka_unit_test(windows_reach_back_to_the_first_minute_at_most),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

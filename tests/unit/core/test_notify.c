@@ -219,6 +219,85 @@ static void successes_and_retries_are_always_groups(void **state)
     assert_true(incident_plan(&i, &s, false, NOW + 5LL * MINUTE).close);
 }
 
+static void with_every_no_happening_stays_untold(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = some_incident(false);
+    s.mode = SETTING_EVERY;
+    assert_int_equal(look(&i, &s, false, NOW + 10 * SECOND), MESSAGE_OPENED);
+    i.count = 8; /* within a minute */
+    i.last_ms = NOW + MINUTE;
+    assert_int_equal(incident_plan(&i, &s, false, NOW + MINUTE).next_ms, NOW + 10 * SECOND + 5LL * MINUTE);
+    assert_int_equal(look(&i, &s, false, NOW + HOUR), MESSAGE_REPEATED); /* although it could have ended meanwhile */
+    assert_true(incident_plan(&i, &s, false, NOW + HOUR).close);
+    i.count++;
+    i.acked_ms = NOW;
+    assert_true(incident_plan(&i, &s, false, NOW + HOUR).close);
+}
+
+/* What the title says of an incident with so many hits, of tasks 1 to `tasks`. */
+static void check_title(int64_t count, int tasks, enum notification_type type, bool changed, const char *expected)
+{
+    struct setting s = some_setting();
+    struct incident i = some_incident(true);
+    struct notification m = { .id = id_of(9), .incident = i.id, .type = type, .created_ms = NOW };
+    struct notification_facts f = { &m, &i, &s, S("default"), NOW, S("") };
+    cleanup_with(buf_release) struct buf title;
+    for (int n = 1; n < tasks; n++)
+        assert_true(
+            incident_add_task(&i, &(struct incident_task){ .id = id_of(20 + n), .name = S("b") }, id_of(40), &arena));
+    i.count = count;
+    i.changed = changed;
+    incident_carry_out(&i, &(struct incident_plan){ .close = type == MESSAGE_CLOSED }, NOW);
+    buf_init(&title, 65536);
+    notification_title(&f, &title);
+    assert_string_equal(buf_cstr(&title), expected);
+}
+
+static void titles_say_what_happened_to_how_many(void **state)
+{
+    (void)state;
+    check_title(1, 1, MESSAGE_OPENED, false, "Belfry: 'nightly' failed");
+    check_title(7, 1, MESSAGE_REPEATED, false, "Belfry: 'nightly' (7 times) failed, again");
+    check_title(2, 2, MESSAGE_OPENED, false, "Belfry: 'nightly' and 1 other failed");
+    check_title(4, 4, MESSAGE_ESCALATED, false,
+                "Belfry: 'nightly' and 3 others failed, and nobody has acknowledged it");
+    check_title(9, 4, MESSAGE_OPENED, false, "Belfry: 'nightly' and others (9 times) failed");
+    check_title(1, 1, MESSAGE_CLOSED, false, "Belfry: 'nightly' recovered");
+    check_title(1, 1, MESSAGE_CLOSED, true, "Belfry: 'nightly' no longer counts: it was changed, or has ended");
+}
+
+static void a_task_is_shown_once_as_it_was_last(void **state)
+{
+    (void)state;
+    struct incident i = some_incident(true);
+    struct incident_task again = { .id = id_of(3), .name = S("nightly"), .error = S("HTTP 503"), .attempt = 2 };
+    assert_true(incident_add_task(&i, &again, id_of(4), &arena));
+    assert_true(i.task_count == 1 && i.recurring_count == 1);
+    assert_str(i.tasks[0].error, "HTTP 503");
+    for (int n = 0; n < 2 * INCIDENT_TASKS_MAX; n++)
+        assert_true(
+            incident_add_task(&i, &(struct incident_task){ .id = id_of(100 + n) }, (struct uuid){ { 0 } }, &arena));
+    assert_true(i.task_count == INCIDENT_TASKS_MAX);
+}
+
+static void texts_for_slack_end_at_a_character(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = some_incident(false);
+    struct notification m = { .id = id_of(9), .incident = i.id, .type = MESSAGE_OPENED, .created_ms = NOW };
+    struct notification_facts f = { &m, &i, &s, S("default"), NOW, S("") };
+    cleanup_with(buf_release) struct buf out;
+    char error[2000];
+    memset(error, '<', sizeof error);
+    i.tasks[0].error = (struct str){ error, sizeof error };
+    buf_init(&out, 65536);
+    notification_slack(&f, &out);
+    assert_non_null(strstr(buf_cstr(&out), "&lt;&lt;\"}}]}")); /* the last entity is whole */
+}
+
 static void a_failed_task_is_one_dead_letter_and_not_a_failure_too(void **state)
 {
     (void)state;
@@ -257,6 +336,46 @@ static void an_incident_comes_back_as_it_was_written(void **state)
     assert_int_equal(incident_read(S("{}"), &arena, &back, &e), ERR_CORRUPT);
 }
 
+static void an_alert_is_told_whatever_mode_and_after_and_ends_when_its_rule_does(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = { .id = id_of(1), .kind = INCIDENT_ALERT, .cause = S("BelfryLate"), .count = 1 };
+    s.mode = SETTING_EVERY;
+    s.after = 10;
+    i.first_ms = i.last_ms = NOW;
+    assert_int_equal(look(&i, &s, false, NOW), MESSAGE_NONE);
+    assert_int_equal(look(&i, &s, false, NOW + s.group_wait_ms), MESSAGE_OPENED);
+    assert_int_equal(look(&i, &s, false, NOW + HOUR), MESSAGE_NONE);
+    assert_int_equal(i.closed_ms, 0);
+    assert_int_equal(look(&i, &s, false, NOW + 5 * HOUR), MESSAGE_REPEATED);
+    assert_int_equal(look(&i, &s, true, NOW + 6 * HOUR), MESSAGE_CLOSED);
+    assert_true(i.recovered && i.closed_ms == NOW + 6 * HOUR);
+    s.on_failure = s.on_recovered = false;
+    assert_int_equal(setting_check(&s, &(struct error){ 0 }), ERR_INVALID);
+    s.on_alert = true;
+    assert_int_equal(setting_check(&s, &(struct error){ 0 }), ERR_OK);
+    assert_int_equal(setting_wants(&s), 0);
+}
+
+static void names_stay_on_their_line(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = some_incident(false);
+    struct notification m = { .id = id_of(9), .incident = i.id, .type = MESSAGE_OPENED, .created_ms = NOW };
+    struct notification_facts f = { &m, &i, &s, S("default"), NOW, S("") };
+    cleanup_with(buf_release) struct buf title, text;
+    i.tasks[0].name = S("a\r\nKind: SUCCESS\xe2\x80\xae\xff z");
+    buf_init(&title, 65536);
+    buf_init(&text, 65536);
+    notification_title(&f, &title);
+    notification_text(&f, &text);
+    assert_string_equal(buf_cstr(&title), "Belfry: 'a  Kind: SUCCESS   z' failed");
+    assert_null(strstr(buf_cstr(&text), "\nKind: SUCCESS"));
+    assert_non_null(strstr(buf_cstr(&text), " a  Kind: SUCCESS   z: HTTP 500\n"));
+}
+
 static void messages_are_tried_eight_times_within_a_day(void **state)
 {
     (void)state;
@@ -283,7 +402,7 @@ static void mail_has_the_headers_that_a_machine_must_send(void **state)
     struct notification m = { .id = id_of(9), .incident = i.id, .type = MESSAGE_OPENED, .created_ms = NOW };
     struct str to[] = { S("a@example.com"), S("b@example.com") };
     struct channel c = { .to = { to, 2 } };
-    struct notification_facts f = { &m, &i, &s, S("default"), NOW };
+    struct notification_facts f = { &m, &i, &s, S("default"), NOW, S("") };
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 65536);
     notification_mail(&f, &c, S("belfry@example.com"), &out);
@@ -310,8 +429,14 @@ int main(void)
         T(a_muted_incident_is_told_when_the_mute_ends),
         T(after_counts_failures_in_a_row_or_hits),
         T(successes_and_retries_are_always_groups),
+        T(with_every_no_happening_stays_untold),
+        T(titles_say_what_happened_to_how_many),
+        T(a_task_is_shown_once_as_it_was_last),
+        T(texts_for_slack_end_at_a_character),
         T(a_failed_task_is_one_dead_letter_and_not_a_failure_too),
         T(an_incident_comes_back_as_it_was_written),
+        T(an_alert_is_told_whatever_mode_and_after_and_ends_when_its_rule_does),
+        T(names_stay_on_their_line),
         T(messages_are_tried_eight_times_within_a_day),
         T(mail_has_the_headers_that_a_machine_must_send),
     };

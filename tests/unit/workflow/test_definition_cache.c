@@ -41,7 +41,7 @@ static void a_definition_is_read_once(void **state)
 {
     (void)state;
     struct fake_reader f = { .base = { &ops } };
-    struct definition_cache *c = definition_cache_new(DEFINITION_CACHE_BYTES);
+    struct definition_cache *c = definition_cache_new(DEFINITION_CACHE_BYTES, NULL);
     struct cached_definition *one = get(c, &f, 1, 1), *again = get(c, &f, 1, 1), *other = get(c, &f, 2, 1);
     assert_ptr_equal(one, again);
     assert_ptr_not_equal(one, other);
@@ -58,7 +58,7 @@ static void one_that_is_missing_is_not_found(void **state)
 {
     (void)state;
     struct fake_reader f = { .base = { &ops } };
-    struct definition_cache *c = definition_cache_new(DEFINITION_CACHE_BYTES);
+    struct definition_cache *c = definition_cache_new(DEFINITION_CACHE_BYTES, NULL);
     struct cached_definition *d = NULL;
     struct error e;
     assert_int_equal(definition_cache_get(c, &f.base, 1, (uint8_t[DEFINITION_HASH]){ 0 }, &d, &e), ERR_NOT_FOUND);
@@ -70,12 +70,12 @@ static void the_one_used_least_recently_is_dropped_and_stays_with_its_users(void
 {
     (void)state;
     struct fake_reader f = { .base = { &ops } };
-    struct definition_cache *big = definition_cache_new(DEFINITION_CACHE_BYTES);
+    struct definition_cache *big = definition_cache_new(DEFINITION_CACHE_BYTES, NULL);
     struct cached_definition *d = get(big, &f, 1, 3);
     size_t bytes = dag_bytes(d->dag);
     definition_release(d);
     definition_cache_free(big);
-    struct definition_cache *c = definition_cache_new(3 * bytes);
+    struct definition_cache *c = definition_cache_new(3 * bytes, NULL);
     struct cached_definition *held = get(c, &f, 1, 1);
     f.reads = 0;
     for (uint8_t n = 2; n < 40; n++)

@@ -35,6 +35,35 @@ static enum err pg_read_hash(struct pg_reader *r, const struct pg_result *got, i
     return ERR_OK;
 }
 
+enum err reader_postgres_definitions(struct reader *base, const struct definition *after, size_t max, struct arena *a,
+                                     struct definition_page *ret, struct error *e)
+{
+    static const struct pg_statement next = { "read_definitions",
+                                              "SELECT tenant_id, hash, text FROM definitions WHERE (tenant_id, hash) > "
+                                              "($1, $2) ORDER BY tenant_id, hash LIMIT $3" };
+    struct pg_reader *r = pg_reader_self(base);
+    struct definition_page page = { .v = arena_array(a, struct definition, max) };
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    e = pg_reader_error(base, e);
+    if (!page.v)
+        return reader_no_room(e);
+    struct pg_params *p = pg_reader_params(r);
+    pg_add_i32(p, after->tenant);
+    pg_add_bytes(p, (struct str){ (const char *)after->hash, DEFINITION_HASH });
+    pg_add_i64(p, (int64_t)max);
+    enum err rc = pg_reader_run(r, false, &next, &got, e);
+    bool has_room = true;
+    for (int i = 0; !rc && has_room && i < got.rows; i++) {
+        struct definition d = { .tenant = (int32_t)pg_i64(&got, i, 0), .text = pg_text(&got, i, 2) };
+        rc = pg_read_hash(r, &got, i, 1, d.hash, e);
+        if (!rc)
+            rc = definition_page_add(&page, &d, max, a, &has_room, e);
+    }
+    if (!rc)
+        *ret = page;
+    return rc;
+}
+
 static enum err pg_read_workflow(struct pg_reader *r, const struct pg_result *got, int row, int32_t tenant,
                                  struct arena *a, struct workflow_row *ret, struct error *e)
 {

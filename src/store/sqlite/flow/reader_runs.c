@@ -22,6 +22,45 @@ enum err reader_sqlite_definition(struct reader *base, int32_t tenant, const uin
     return fits ? ERR_OK : reader_no_room(e);
 }
 
+static enum err reader_sqlite_read_definition(struct reader_sqlite *r, sqlite3_stmt *st, struct definition *ret,
+                                              struct error *e)
+{
+    enum { TENANT, HASH, TEXT };
+    if (sqlite3_column_bytes(st, HASH) != DEFINITION_HASH)
+        return conn_corrupt(&r->conn, "an invalid hash of a definition", e);
+    *ret = (struct definition){ .tenant = sqlite3_column_int(st, TENANT), .text = row_text(st, TEXT) };
+    memcpy(ret->hash, sqlite3_column_blob(st, HASH), DEFINITION_HASH);
+    return ERR_OK;
+}
+
+enum err reader_sqlite_definitions(struct reader *base, const struct definition *after, size_t max, struct arena *a,
+                                   struct definition_page *ret, struct error *e)
+{
+    struct reader_sqlite *r = reader_sqlite_of(base);
+    sqlite3_stmt *st = r->conn.stmts[RD_DEFINITIONS];
+    struct definition_page page = { .v = arena_array(a, struct definition, max) };
+    enum err rc = ERR_OK;
+    bool row = true;
+    if (!page.v)
+        return reader_no_room(e);
+    sqlite3_bind_int(st, 1, after->tenant);
+    sqlite3_bind_blob(st, 2, after->hash, sizeof after->hash, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 3, (int64_t)max);
+    while (!rc && row && page.n < max) {
+        struct definition d;
+        rc = conn_step(&r->conn, st, &row, e);
+        if (rc || !row)
+            break;
+        rc = reader_sqlite_read_definition(r, st, &d, e);
+        if (!rc)
+            rc = definition_page_add(&page, &d, max, a, &row, e);
+    }
+    sqlite3_reset(st);
+    if (!rc)
+        *ret = page;
+    return rc;
+}
+
 enum err reader_sqlite_workflow(struct reader *base, int32_t tenant, struct str name, int64_t version, struct arena *a,
                                 struct workflow_row *ret, struct error *e)
 {

@@ -8,9 +8,9 @@ export default async lib => {
     const [{ verdictOf }, { historyOfExecutions, historyOfStats, causesOf, percentile }, { steady }, command, { thresholds, stepOf,
         peaksOf, hoursOf,
         clockChange }, { compareFires }, { stagesOf }, { parseRoute, link, relink }, { lanesOf }, { sentences }, { searchLink },
-        { dayStart }, { pretty }] = await Promise.all(
+        { dayStart }, { pretty }, { mergeFound }] = await Promise.all(
         ['view/verdict.js', 'lib/stats.js', 'view/table.js', 'lib/command.js', 'view/heat.js', 'view/fires.js', 'view/job.js',
-            'lib/router.js', 'page/executions.js', 'view/explain.js', 'lib/app.js', 'lib/time.js', 'view/parts.js'].map(lib));
+            'lib/router.js', 'page/executions.js', 'view/explain.js', 'lib/app.js', 'lib/time.js', 'view/parts.js', 'view/search.js'].map(lib));
     const verdict = change => verdictOf({ ...CALM, ...change });
     const breaker = { id: 'b', state: 'OPEN', host: 'x.example', failures: 41, calls: 43, reason: 'HTTP 503', opened_at: ago(600000) };
     return {
@@ -47,6 +47,8 @@ export default async lib => {
                 ...Array.from({ length: 10 }, (_, i) => point((10 - i) * 60000, 5))] });
             same([hist.times.length, hist.failed[0], hist.p99[0], hist.bucketMs, historyOfStats({ points: [] })], [10, 3, 500, 60000,
                 null]);
+            const young = { step_seconds: 60, points: [point(180000, 0), point(120000, 0), point(60000, 5)] };
+            same([historyOfStats(young), historyOfStats(young, 1).times.length], [null, 3]);
         },
         'causes are counted by what failed said': () => same(causesOf([{ status: 'FAILED', error_message: 'a', queue: 'q' },
             { status: 'FAILED', error_message: 'b', queue: 'q' }, { status: 'LOST', error_message: 'b', queue: 'q' },
@@ -95,7 +97,13 @@ export default async lib => {
         'a broken route is the overview': () => same([parseRoute('').parts, parseRoute('#/%E0%A4%A').parts], [['overview'], ['%E0%A4%A']]),
         'a link leaves out what has no value': () => same(link(['tasks'], { a: '', b: null, c: 0 }), '#/tasks?c=0'),
         'a search for an id opens the task': () => same([searchLink('01a1eae4-65b2-7070-968f-1d84594dae02'), searchLink('01a1eae4'),
-            searchLink('report')], ['#/tasks/01a1eae4-65b2-7070-968f-1d84594dae02', '#/tasks?id=01a1eae4', '#/tasks?name=report*']),
+            searchLink('report*'), searchLink('payload:a b')], ['#/tasks/01a1eae4-65b2-7070-968f-1d84594dae02', '#/tasks?id=01a1eae4',
+            '#/tasks?name=report*', '#/tasks?search=payload%3Aa+b']),
+        'what was found twice is shown once, newest first': () => same(mergeFound([{ id: 'b' }, { id: 'a' }], [{ id: 'c' },
+            { id: 'b' }]).map(t => t.id), ['c', 'b', 'a']),
+        'a list is a command only if the command lists the same': () => same([{ status: 'FAILED', search: 'a b', occurrences: 'true' },
+            { status: 'FAILED,EXPIRED' }, { name: 'whole' }].map(f => command.cli(command.taskList(f))),
+            ["belfry list --status FAILED --search 'a b' --occurrences", null, null]),
         'an explanation leads with its first sentence': () => same(sentences('it waits for a slot. When it starts cannot be known'),
             ['It waits for a slot.', 'When it starts cannot be known.']),
         'JSON is short where it can be': () => same(pretty({ a: [1, 2], b: { c: null } }), '{"a": [1, 2], "b": {"c": null}}'),
