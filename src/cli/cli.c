@@ -210,7 +210,7 @@ static int command_run_with(struct cli *cli, const struct command *c, int argc, 
         error_set(&e, ERR_INVALID, "takes no arguments, but got %s", word);
         return cli_refuse_usage(cli, c, &e);
     }
-    if (command_has_flag(rows, o.count, "key"))
+    if (command_has_flag(rows, o.count, "server"))
         cli_note_where(cli, &o);
     return cli_check_output(cli, c, (int)c->run(cli, &o));
 }

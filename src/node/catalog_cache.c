@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "base/map.h"
 #include "base/sentence.h"
 #include "core/notify/setting.h"
@@ -34,6 +35,8 @@ struct catalog_cache_item {
     struct calendar calendar;
     unsigned wants;   /* of a notification setting, like the next */
     struct str label; /* its name; `name` is its id */
+    struct signing_key signing;
+    struct list link; /* of a signing key: in the list of its tenant */
     atomic_int users; /* of a calendar: the cache, and callers that hold a reference */
 };
 
@@ -43,6 +46,12 @@ struct catalog_cache_wanted {
     size_t counts[HIT_KINDS];
 };
 
+/* The signing keys of a tenant. */
+struct catalog_cache_signers {
+    int32_t tenant;
+    struct list items; /* struct catalog_cache_item */
+};
+
 struct pages {
     pthread_rwlock_t lock;
     struct map items;                /* kind, tenant and name → struct catalog_cache_item */
@@ -50,6 +59,8 @@ struct pages {
     struct map wanted;               /* a tenant's number → struct catalog_cache_wanted */
     size_t wanted_counts[HIT_KINDS]; /* of all tenants */
     atomic_uint wants;
+    struct map signers;         /* a tenant's number → struct catalog_cache_signers */
+    atomic_size_t signer_count; /* keys of all tenants */
 };
 
 struct catalog_cache {
@@ -136,6 +147,7 @@ static enum err catalog_cache_read_doc(struct catalog_cache_item *item, struct s
     case CATALOG_TENANT: return catalog_cache_read_tenant(item, doc, e);
     case CATALOG_CALENDAR: return catalog_cache_read_calendar(item, doc, e);
     case CATALOG_NOTIFICATION: return catalog_cache_read_setting(item, doc, e);
+    case CATALOG_SIGNING_KEY: return signing_key_read(doc, &item->arena, &item->signing, e);
     default: break;
     }
     assert(false);
@@ -178,6 +190,7 @@ struct catalog_cache *catalog_cache_new(void)
     map_init(&b->pages->items, key);
     map_init(&b->pages->numbers, key);
     map_init(&b->pages->wanted, key);
+    map_init(&b->pages->signers, key);
     pthread_rwlock_init(&b->pages->lock, NULL);
     return b;
 }
@@ -193,6 +206,9 @@ void catalog_cache_free(struct catalog_cache *b)
     map_each (&b->pages->wanted, slot)
         free(slot->value);
     map_release(&b->pages->wanted);
+    map_each (&b->pages->signers, slot)
+        free(slot->value);
+    map_release(&b->pages->signers);
     pthread_rwlock_destroy(&b->pages->lock);
     free(b->pages);
     free(b);
@@ -207,7 +223,32 @@ uint64_t catalog_cache_generation(const struct catalog_cache *b)
 
 static bool catalog_cache_keeps(enum catalog_kind kind)
 {
-    return kind == CATALOG_QUEUE || kind == CATALOG_TENANT || kind == CATALOG_CALENDAR || kind == CATALOG_NOTIFICATION;
+    return kind == CATALOG_QUEUE || kind == CATALOG_TENANT || kind == CATALOG_CALENDAR ||
+           kind == CATALOG_NOTIFICATION || kind == CATALOG_SIGNING_KEY;
+}
+
+/* The entry of a tenant stays when its last key goes. */
+static void catalog_cache_link_signer(struct pages *p, struct catalog_cache_item *item)
+{
+    struct catalog_cache_signers *s = map_get(&p->signers, catalog_cache_number_key(&item->tenant));
+    if (item->kind != CATALOG_SIGNING_KEY)
+        return;
+    if (!s) {
+        s = xnew(*s);
+        s->tenant = item->tenant;
+        list_init(&s->items);
+        map_put(&p->signers, catalog_cache_number_key(&s->tenant), s);
+    }
+    list_push(&s->items, &item->link);
+    atomic_fetch_add(&p->signer_count, 1);
+}
+
+static void catalog_cache_unlink_signer(struct pages *p, struct catalog_cache_item *item)
+{
+    if (item->kind != CATALOG_SIGNING_KEY)
+        return;
+    list_remove(&item->link);
+    atomic_fetch_sub(&p->signer_count, 1);
 }
 
 /* A setting came (by 1) or went (by -1). The entry of a tenant stays. */
@@ -237,8 +278,10 @@ static struct catalog_cache_item *catalog_cache_take_item(struct pages *p, struc
     struct catalog_cache_item *old = map_remove(&p->items, key);
     if (old && old->kind == CATALOG_TENANT)
         map_remove(&p->numbers, catalog_cache_number_key(&old->rules.number));
-    if (old)
+    if (old) {
         catalog_cache_count_wants(p, old, -1);
+        catalog_cache_unlink_signer(p, old);
+    }
     return old;
 }
 
@@ -261,6 +304,7 @@ static enum err catalog_cache_put_item(struct pages *p, struct catalog_cache_ite
     *ret_old = catalog_cache_take_item(p, item->key);
     map_put(&p->items, item->key, item);
     catalog_cache_count_wants(p, item, 1);
+    catalog_cache_link_signer(p, item);
     if (item->kind == CATALOG_TENANT)
         map_put(&p->numbers, catalog_cache_number_key(&item->rules.number), item);
     return ERR_OK;
@@ -447,6 +491,61 @@ bool catalog_cache_has_setting(const struct catalog_cache *b, int32_t tenant, st
     }
     pthread_rwlock_unlock(&b->pages->lock);
     return found;
+}
+
+/* ---- signing keys ---- */
+
+static const struct catalog_cache_item *catalog_cache_find_signer(const struct pages *p, int32_t tenant,
+                                                                  struct str host)
+{
+    struct catalog_cache_signers *s = map_get(&p->signers, catalog_cache_number_key(&tenant));
+    const struct catalog_cache_item *best = NULL;
+    size_t best_fit = 0;
+    if (!s)
+        return NULL;
+    list_each (&s->items, link) {
+        const struct catalog_cache_item *item = container_of(link, struct catalog_cache_item, link);
+        size_t fit = signing_host_fit(item->signing.host, host);
+        if (fit > best_fit) {
+            best_fit = fit;
+            best = item;
+        }
+    }
+    return best;
+}
+
+static enum err catalog_cache_copy_signer(const struct catalog_cache_item *item, struct arena *a,
+                                          struct signing_key *ret, struct error *e)
+{
+    if (!item)
+        return error_set(e, ERR_NOT_FOUND, "there is no such signing key");
+    return signing_key_copy(&item->signing, a, ret) ? ERR_OK : error_no_room(e);
+}
+
+bool catalog_cache_has_signing_keys(const struct catalog_cache *b)
+{
+    return atomic_load(&b->pages->signer_count) > 0;
+}
+
+enum err catalog_cache_signing_key(const struct catalog_cache *b, int32_t tenant, struct str host, struct arena *a,
+                                   struct signing_key *ret, struct error *e)
+{
+    pthread_rwlock_rdlock(&b->pages->lock);
+    enum err rc = catalog_cache_copy_signer(catalog_cache_find_signer(b->pages, tenant, host), a, ret, e);
+    pthread_rwlock_unlock(&b->pages->lock);
+    return rc;
+}
+
+enum err catalog_cache_signing_key_of(const struct catalog_cache *b, int32_t tenant, struct uuid id, struct arena *a,
+                                      struct signing_key *ret, struct error *e)
+{
+    char name[UUID_TEXT + 1];
+    uuid_format(id, name);
+    pthread_rwlock_rdlock(&b->pages->lock);
+    enum err rc = catalog_cache_copy_signer(
+        catalog_cache_find(b->pages, tenant, CATALOG_SIGNING_KEY, (struct str){ name, UUID_TEXT }), a, ret, e);
+    pthread_rwlock_unlock(&b->pages->lock);
+    return rc;
 }
 
 /* ---- queues and tenants ---- */

@@ -1,6 +1,6 @@
 #pragma once
 /* node/catalog_cache.h - the catalog in memory, parsed: queue rules, tenants, calendars, and which happenings the
- * notification settings of a tenant want.
+ * notification settings of a tenant want, and signing keys, whose secrets stay encrypted.
  *
  * It is filled from the store at the start. A process that changes the catalog calls catalog_cache_put after the
  * commit; changes of other nodes come in by catalog_cache_follow. Of two versions of an entry the later one stays,
@@ -8,6 +8,7 @@
  * does not change. */
 #include "core/sharing/queue_rules.h"
 #include "core/sharing/tenant_rules.h"
+#include "core/target/signing_key.h"
 #include "core/time/calendar.h"
 #include "port/catalog.h"
 
@@ -60,6 +61,14 @@ unsigned catalog_cache_wants(const struct catalog_cache *b, int32_t tenant);
 
 /* Whether the tenant has a notification setting with this id or name. */
 bool catalog_cache_has_setting(const struct catalog_cache *b, int32_t tenant, struct str id_or_name);
+/* The key that signs what a tenant sends to a host: the one for the host, else the one with the longest "*.…" that
+ * fits, else the tenant's default. ERR_NOT_FOUND: there is none. ERR_LIMIT: the arena is full. */
+enum err catalog_cache_signing_key(const struct catalog_cache *b, int32_t tenant, struct str host, struct arena *a,
+                                   struct signing_key *ret, struct error *e) must_use;
+bool catalog_cache_has_signing_keys(const struct catalog_cache *b); /* of any tenant; no lock */
+/* The same by its id. */
+enum err catalog_cache_signing_key_of(const struct catalog_cache *b, int32_t tenant, struct uuid id, struct arena *a,
+                                      struct signing_key *ret, struct error *e) must_use;
 
 /* ERR_NOT_FOUND, field "calendar", names the calendars that there are. */
 enum err catalog_cache_calendar(struct catalog_cache *b, int32_t tenant, struct str name, const struct calendar **ret,

@@ -138,3 +138,46 @@ bool crypto_unseal(const uint8_t key[SEAL_KEY_SIZE], struct str bound, struct st
     EVP_CIPHER_CTX_free(c);
     return good;
 }
+
+/* ---- Ed25519 ---- */
+
+static EVP_PKEY *crypto_ed25519_open(const uint8_t private_key[ED25519_KEY])
+{
+    EVP_PKEY *key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, private_key, ED25519_KEY);
+    assert(key);
+    return key;
+}
+
+void crypto_ed25519_public(const uint8_t private_key[ED25519_KEY], uint8_t out[ED25519_KEY])
+{
+    size_t n = ED25519_KEY;
+    EVP_PKEY *key = crypto_ed25519_open(private_key);
+    int good = EVP_PKEY_get_raw_public_key(key, out, &n);
+    assert(good == 1 && n == ED25519_KEY);
+    EVP_PKEY_free(key);
+}
+
+void crypto_ed25519_sign(const uint8_t private_key[ED25519_KEY], struct str data, uint8_t out[ED25519_SIGNATURE])
+{
+    size_t n = ED25519_SIGNATURE;
+    EVP_PKEY *key = crypto_ed25519_open(private_key);
+    EVP_MD_CTX *c = EVP_MD_CTX_new();
+    int good = c && EVP_DigestSignInit(c, NULL, NULL, NULL, key) == 1 &&
+               EVP_DigestSign(c, out, &n, (const uint8_t *)data.p, data.n) == 1;
+    assert(good && n == ED25519_SIGNATURE);
+    EVP_MD_CTX_free(c);
+    EVP_PKEY_free(key);
+}
+
+/* Bytes that are no point of the curve make no key, or no signature that fits. */
+bool crypto_ed25519_verify(const uint8_t public_key[ED25519_KEY], struct str data,
+                           const uint8_t signature[ED25519_SIGNATURE])
+{
+    EVP_PKEY *key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, public_key, ED25519_KEY);
+    EVP_MD_CTX *c = EVP_MD_CTX_new();
+    bool good = key && c && EVP_DigestVerifyInit(c, NULL, NULL, NULL, key) == 1 &&
+                EVP_DigestVerify(c, signature, ED25519_SIGNATURE, (const uint8_t *)data.p, data.n) == 1;
+    EVP_MD_CTX_free(c);
+    EVP_PKEY_free(key);
+    return good;
+}

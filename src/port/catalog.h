@@ -10,7 +10,8 @@
     X(QUEUE)                                                                                                           \
     X(CALENDAR)                                                                                                        \
     X(TENANT)                                                                                                          \
-    X(TENANT_NUMBER /* reserves a number, so that no two tenants get it */) X(JOB) X(NOTIFICATION /* a setting */)
+    X(TENANT_NUMBER /* reserves a number, so that no two tenants get it */)                                            \
+    X(JOB) X(NOTIFICATION /* a setting */) X(SIGNING_KEY)
 enum catalog_kind {
 #define X(name) CATALOG_##name,
     CATALOG_KIND_MAP(X)

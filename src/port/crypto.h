@@ -2,7 +2,7 @@
 /* port/crypto.h - the few primitives that Belfry needs. Any thread may call. A maintained library implements them. */
 #include "base/str.h"
 
-enum { SHA256_SIZE = 32, SEAL_KEY_SIZE = 32, SEAL_EXTRA = 12 + 16 };
+enum { SHA256_SIZE = 32, SEAL_KEY_SIZE = 32, SEAL_EXTRA = 12 + 16, ED25519_KEY = 32, ED25519_SIGNATURE = 64 };
 
 void crypto_sha256(struct str data, uint8_t out[SHA256_SIZE]);
 void crypto_hmac_sha256(struct str key, struct str data, uint8_t out[SHA256_SIZE]);
@@ -16,3 +16,9 @@ bool crypto_equal(const void *a, const void *b, size_t n); /* in constant time *
 void crypto_seal(const uint8_t key[SEAL_KEY_SIZE], struct str bound, struct str plain, void *out);
 /* False: it was not sealed with this key and `bound`. `out` has room for sealed.n - SEAL_EXTRA bytes. */
 bool crypto_unseal(const uint8_t key[SEAL_KEY_SIZE], struct str bound, struct str sealed, void *out);
+
+/* Ed25519 (RFC 8032). A private key is its seed. */
+void crypto_ed25519_public(const uint8_t private_key[ED25519_KEY], uint8_t out[ED25519_KEY]);
+void crypto_ed25519_sign(const uint8_t private_key[ED25519_KEY], struct str data, uint8_t out[ED25519_SIGNATURE]);
+bool crypto_ed25519_verify(const uint8_t public_key[ED25519_KEY], struct str data,
+                           const uint8_t signature[ED25519_SIGNATURE]);

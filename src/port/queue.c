@@ -82,6 +82,11 @@ struct str queue_tenant(const struct queue_names *names, int32_t number)
     return names ? names->tenant(names, number) : S("");
 }
 
+struct str queue_signing(const struct queue_names *names, const struct task *t)
+{
+    return names && names->signing ? names->signing(names, t) : S("");
+}
+
 static bool is_among(struct str wanted, const struct str *v, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -31,10 +31,12 @@
 
 enum { TAKE_MAX = 4096, PUSH_MAX = 8192, TIMED_OUT_AGAIN_MS = 3000 };
 
-/* Maps the number of a tenant to its name: tasks carry numbers, filters and messages carry names. Called on the thread
- * that uses the queue. The answer is borrowed until the next call. */
+/* Maps the number of a tenant to its name: tasks carry numbers, filters and messages carry names. And finds the key
+ * that signs the call of a task, as JSON text. Called on the thread that uses the queue. The answer is borrowed until
+ * the next call. */
 struct queue_names {
-    struct str (*tenant)(const struct queue_names *, int32_t number); /* empty: unknown */
+    struct str (*tenant)(const struct queue_names *, int32_t number);       /* empty: unknown */
+    struct str (*signing)(const struct queue_names *, const struct task *); /* empty: none. NULL: never */
 };
 
 /* Which tasks a worker takes. An empty list lets everything through. */
@@ -150,6 +152,7 @@ enum err queue_is_another(struct error *e);
 /* For adapters: the name of a task's tenant (names may be NULL); whether a filter lets a task of that tenant through;
  * whether the task fits into the worker's room. */
 struct str queue_tenant(const struct queue_names *names, int32_t number);
+struct str queue_signing(const struct queue_names *names, const struct task *t);
 bool queue_lets_through(const struct queue_filter *f, const struct task *t, struct str tenant);
 bool queue_has_room(const struct take *by, const struct task *t);
 /* The worker's places. */

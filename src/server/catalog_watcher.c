@@ -89,7 +89,8 @@ static enum err catalog_walk_page(struct catalog_walk *w, bool *ret_more, struct
 
 enum err catalog_watcher_fill(struct catalog_cache *catalog, struct reader *r, struct error *e)
 {
-    static const enum catalog_kind kinds[] = { CATALOG_TENANT, CATALOG_QUEUE, CATALOG_CALENDAR, CATALOG_NOTIFICATION };
+    static const enum catalog_kind kinds[] = { CATALOG_TENANT, CATALOG_QUEUE, CATALOG_CALENDAR, CATALOG_NOTIFICATION,
+                                               CATALOG_SIGNING_KEY };
     for (size_t i = 0; i < array_count(kinds); i++) {
         struct catalog_walk w = { .catalog = catalog,
                                   .reader = r,

@@ -27,7 +27,7 @@ struct short_text {
 struct shown_node {
     struct uuid id;
     struct short_text name, version, state;
-    bool alive, leader, runs_workflows, notifies;
+    bool alive, leader, runs_workflows, notifies, signs;
     int64_t joined_ms, dead_ms, partitions, running, waiting, slots, lag_ms, skew_us, error_us;
     int64_t ended, ran_us, wanted_milli; /* for workers_wanted.h */
 };
@@ -160,6 +160,7 @@ static void node_view_read_doc(struct str text, struct shown_node *n)
     n->leader = json_is_true(json_at(doc.root, "leader"));
     n->runs_workflows = node_view_can(doc.root, "workflows");
     n->notifies = node_view_can(doc.root, "notifications");
+    n->signs = node_view_can(doc.root, "signatures");
     n->partitions = json_i64_at(doc.root, "partitions", 0);
     n->running = json_i64_at(doc.root, "running", 0);
     n->waiting = json_i64_at(doc.root, "waiting", 0);
@@ -262,6 +263,16 @@ bool node_view_all_notify(struct node_view *v)
     pthread_mutex_lock(&v->lock);
     for (size_t i = 0; i < v->nodes->n; i++)
         all = all && (!v->nodes->v[i].alive || v->nodes->v[i].notifies);
+    pthread_mutex_unlock(&v->lock);
+    return all;
+}
+
+bool node_view_all_sign(struct node_view *v)
+{
+    bool all = true;
+    pthread_mutex_lock(&v->lock);
+    for (size_t i = 0; i < v->nodes->n; i++)
+        all = all && (!v->nodes->v[i].alive || v->nodes->v[i].signs);
     pthread_mutex_unlock(&v->lock);
     return all;
 }

@@ -30,8 +30,9 @@ int64_t node_view_running_of(struct node_view *v, int32_t tenant);          /* o
 void node_view_print_due(struct node_view *v, const int64_t by_partition[PARTITIONS], struct buf *out);
 /* Whether every node that lives can run workflows. A node of an older version cannot. */
 bool node_view_all_run_workflows(struct node_view *v);
-/* The same for hits and notifications. */
+/* The same for hits and notifications, and for signing keys. */
 bool node_view_all_notify(struct node_view *v);
+bool node_view_all_sign(struct node_view *v);
 /* Lines of /metrics that are not in the metrics table: oldest wait of each priority class, clock, leader,
  * partitions, and breakers that are not closed. */
 void node_view_metrics(struct node_view *v, int64_t now_ms, struct buf *out);

@@ -67,6 +67,7 @@ enum err runners_open(const struct runners_setup *setup, struct runners *ret, st
     http.guard = setup->guard;
     http.ca_file = setup->ca_file;
     http.secrets = setup->secrets;
+    http.signing = setup->signing;
     http.sends_tracestate = setup->sends_tracestate;
     ret->v[TARGET_NOOP] = runner_noop_new(setup->clock);
     struct runner_message_setup message = { .broker_failed = process_on_broker_failed,
@@ -77,6 +78,7 @@ enum err runners_open(const struct runners_setup *setup, struct runners *ret, st
                                             .brokers = setup->brokers ? setup->brokers->v : NULL,
                                             .broker_count = setup->brokers ? setup->brokers->n : 0,
                                             .secrets = setup->secrets,
+                                            .signing = setup->signing,
                                             .sends_tracestate = setup->sends_tracestate,
                                             .guard = setup->guard };
     ret->v[TARGET_MESSAGE] = runner_message_new(setup->loop, setup->clock, &message);

@@ -6,7 +6,7 @@
 #include "node/worker/worker.h"
 #include "port/clock.h"
 #include "port/runner.h"
-#include "port/secrets.h"
+#include "port/signer.h"
 #include "port/tracer.h"
 #include "server/brokers.h"
 
@@ -36,6 +36,7 @@ struct runners_setup {
     const char *ca_file;           /* trusted certificates; NULL: the system's list */
     const struct brokers *brokers; /* NULL: none */
     const struct secrets *secrets; /* NULL: none */
+    struct signing_source signing;
     bool sends_tracestate;
     struct str (*tenant_name)(void *context, int32_t number, struct arena *a); /* as in runner_message_setup */
     void *context;

@@ -565,6 +565,15 @@ struct guard_setup server_guard(struct server *a)
     return guard;
 }
 
+static enum err server_signing_key(void *context, const struct task *t, struct arena *arena, struct signing_key *ret,
+                                   struct error *e)
+{
+    char host[TARGET_HOST_MAX];
+    if (!catalog_cache_has_signing_keys(context))
+        return ERR_NOT_FOUND;
+    return catalog_cache_signing_key(context, t->tenant, signing_host(t, host), arena, ret, e);
+}
+
 static enum err server_open_runners(struct server *a, struct error *e)
 {
     struct runners_setup setup = { .loop = loop_uv(a->loop),
@@ -578,6 +587,7 @@ static enum err server_open_runners(struct server *a, struct error *e)
                                    .sends_tracestate = a->setup.trace.sends_state };
     setup.tenant_name = server_tenant_name;
     setup.context = a;
+    setup.signing = (struct signing_source){ server_signing_key, a->catalog };
     return runners_open(&setup, &a->runners, e);
 }
 
@@ -603,6 +613,7 @@ static void server_set_api_calls(struct server *a, struct api_setup *setup)
     setup->queue_timeout_max = a->fleet.enabled ? server_queue_timeout_max : NULL;
     setup->workflows_are_known = is_shared ? server_workflows_are_known : NULL;
     setup->notifications_are_known = is_shared ? server_notifications_are_known : NULL;
+    setup->signatures_are_known = is_shared ? server_signatures_are_known : NULL;
     setup->message_made = server_on_message_made;
 }
 

@@ -8,19 +8,47 @@
 
 #include "base/log.h"
 
-enum { WATCH_MS = 500, NAME_ARENA = 1 << 16 };
+enum { WATCH_MS = 500, NAME_ARENA = 1 << 16, SIGNING_TEXT = 1 << 16 };
 
-/* Only the I/O thread that pushes to the queue calls this: the result lives in an arena without a lock. */
-static struct str server_fleet_tenant_name(const struct queue_names *names, int32_t number)
+static struct catalog_cache_names *server_fleet_names(const struct queue_names *names)
 {
     union {
         const struct queue_names *in;
         struct catalog_cache_names *out;
-    } mine = { names }; /* the port passes it as const; the arena in it is ours to change */
-    struct catalog_cache_names *n = mine.out;
+    } mine = { names }; /* the port passes it as const; the memory in it is ours to change */
+    return mine.out;
+}
+
+/* Only the I/O thread that pushes to the queue calls this: the result lives in an arena without a lock. */
+static struct str server_fleet_tenant_name(const struct queue_names *names, int32_t number)
+{
+    struct catalog_cache_names *n = server_fleet_names(names);
     struct tenant_rules rules;
     arena_reset(&n->arena);
     return catalog_cache_tenant(n->catalog, number, &n->arena, &rules) ? rules.name : S("");
+}
+
+/* Likewise. A key that does not fit becomes a text that no worker can read: the task fails, and is not sent without its
+ * signature. */
+static struct str server_fleet_signing(const struct queue_names *names, const struct task *t)
+{
+    cleanup_with(arena_release) struct arena scratch;
+    struct catalog_cache_names *n = server_fleet_names(names);
+    char host[TARGET_HOST_MAX];
+    struct signing_key key;
+    struct error e;
+    struct jw w;
+    bool calls = t->target == TARGET_HTTP || t->target == TARGET_MESSAGE;
+    arena_init(&scratch, SIGNING_TEXT);
+    if (!calls || !catalog_cache_has_signing_keys(n->catalog))
+        return S("");
+    enum err rc = catalog_cache_signing_key(n->catalog, t->tenant, signing_host(t, host), &scratch, &key, &e);
+    if (rc)
+        return rc == ERR_NOT_FOUND ? S("") : S("{}");
+    buf_reset(&n->signing);
+    jw_init(&w, &n->signing);
+    signing_key_write(&w, &key);
+    return n->signing.full ? S("{}") : buf_str(&n->signing);
 }
 
 enum err server_open_fleet(struct server *a, struct error *e)
@@ -28,8 +56,10 @@ enum err server_open_fleet(struct server *a, struct error *e)
     struct server_fleet *f = &a->fleet;
     if (!a->setup.fleet)
         return ERR_OK;
-    f->names = (struct catalog_cache_names){ .base = { server_fleet_tenant_name }, .catalog = a->catalog };
+    f->names = (struct catalog_cache_names){ .base = { server_fleet_tenant_name, server_fleet_signing },
+                                             .catalog = a->catalog };
     arena_init(&f->names.arena, NAME_ARENA);
+    buf_init(&f->names.signing, SIGNING_TEXT);
     pthread_mutex_init(&f->lock, NULL);
     f->enabled = true;
     struct fleet_setup setup = { .urls = a->setup.fleet,
@@ -58,6 +88,7 @@ void server_close_fleet(struct server *a)
         return;
     fleet_release(&a->fleet.fleet);
     arena_release(&a->fleet.names.arena);
+    buf_release(&a->fleet.names.signing);
     pthread_mutex_destroy(&a->fleet.lock);
 }
 

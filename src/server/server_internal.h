@@ -65,11 +65,12 @@ struct server_inbox {
     size_t nudge_count, nudge_cap;
 };
 
-/* Finds a tenant's name by its number in the catalog cache, for messages in a queue. */
+/* Finds a tenant's name and the signing key of a task in the catalog cache, for messages in a queue. */
 struct catalog_cache_names {
     struct queue_names base;
     struct catalog_cache *catalog;
     struct arena arena;
+    struct buf signing;
 };
 
 /* The queue, events and lease of a fleet (server_fleet.c). */
@@ -186,6 +187,7 @@ bool server_acts_for_all(void *context); /* the only node, or the leader; any th
 
 void server_want_hits(struct server *a); /* once the catalog cache is filled, before the writer is open */
 enum err server_start_notifier(struct server *a, struct error *e) must_use; /* once the writer is open */
+bool server_signatures_are_known(void *context);                            /* any thread */
 void server_watch_incidents(struct server *a, bool on);                     /* for live events, while there is an API */
 bool server_notifications_are_known(void *context);                         /* any thread */
 void server_on_message_made(void *context);                                 /* any thread */

@@ -1,5 +1,5 @@
-/* Encrypts the secrets of tasks, of notification settings and of definitions of workflows again, after another key came
- * to the front of the key file, so that an older key can leave the file (port/secrets.h).
+/* Encrypts the secrets of tasks, notification settings, signing keys and definitions of workflows again, after another
+ * key came to the front of the key file, so that an older key can leave the file (port/secrets.h).
  *
  * One node does it for all: the leader, or the only one. While the store knows other keys than the first one of the
  * file, a thread walks through all tasks in batches, and pauses after each for as long as the batch took. If a walk
@@ -20,14 +20,14 @@
 #include "api/task/secret_headers.h"
 #include "base/log.h"
 #include "platform/clock_system.h"
-#include "server/notify/reseal_settings.h"
 #include "server/server_internal.h"
+#include "server/signing/reseal_catalog.h"
 #include "workflow/definition_reseal.h"
 
 enum {
     BATCH = 100,
     BATCH_ARENA = 32 << 20, /* old and new configurations of a batch */
-    SETTING_ARENA = 4096,
+    ENTRY_ARENA = 4096,
     PAUSE_MAX_MS = 1000,
     EVERY_MS = 10000,
     EVERY_WALKS = 10, /* the next walk starts after ten times the time of the last one */
@@ -157,7 +157,7 @@ static enum err reencryption_walk_all(struct reencryption_walk *walk, struct err
     return ERR_OK;
 }
 
-/* ---- notification settings ---- */
+/* ---- entries of the catalog ---- */
 
 static void reencryption_on_key(void *context, struct str key_id)
 {
@@ -166,24 +166,33 @@ static void reencryption_on_key(void *context, struct str key_id)
         walk->found[i] = walk->found[i] || str_eq(key_id, str_from(walk->known.v[i].id));
 }
 
-static enum err reencryption_on_setting(void *context, struct op *op, struct error *e)
+/* This node signs with what it caches. */
+static enum err reencryption_on_entry(void *context, struct op *op, struct error *e)
 {
-    arena_init(&op->arena, SETTING_ARENA);
+    struct server *a = ((struct reencryption_walk *)context)->x->server;
+    const struct catalog_change *c = ((struct op_catalog *)op)->v;
+    struct catalog_entry entry = c->entry;
+    struct error why;
+    arena_init(&op->arena, ENTRY_ARENA);
     enum err rc = reencryption_apply(((struct reencryption_walk *)context)->x, op, e);
     arena_release(&op->arena);
+    entry.version = c->ret_version;
+    entry.created_ms = c->ret_created_ms;
+    if (rc == ERR_OK && catalog_cache_put(a->catalog, &entry, &why))
+        log_error("catalog_cache_failed", kv_str("name", entry.name), kv_err(&why));
     return rc;
 }
 
-/* A key that was found here is dropped by the next walk: then no setting needs it. */
-static enum err reencryption_walk_settings(struct reencryption_walk *walk, struct error *e)
+/* A key that was found here is dropped by the next walk: then no entry needs it. */
+static enum err reencryption_walk_entries(struct reencryption_walk *walk, struct error *e)
 {
     struct server *a = walk->x->server;
     struct reseal_setup setup = { .secrets = &a->secrets,
                                   .reader = walk->x->reader,
                                   .found = reencryption_on_key,
-                                  .apply = reencryption_on_setting,
+                                  .apply = reencryption_on_entry,
                                   .context = walk };
-    return reseal_settings(&setup, clock_wall_ms(a->setup.clock), e);
+    return reseal_catalog(&setup, clock_wall_ms(a->setup.clock), e);
 }
 
 /* ---- definitions of workflows ---- */
@@ -268,7 +277,7 @@ static enum err reencryption_run(struct reencryption *x, struct error *e)
     bool needed = reencryption_is_needed(x, &walk.known);
     if (!needed && !reencryption_seeks_plain(x))
         return ERR_OK;
-    if ((needed && (reencryption_walk_all(&walk, e) || reencryption_walk_settings(&walk, e))) ||
+    if ((needed && (reencryption_walk_all(&walk, e) || reencryption_walk_entries(&walk, e))) ||
         reencryption_walk_definitions(&walk, e) || (needed && reencryption_drop_keys(&walk, &dropped, e)))
         return e->code;
     if (walk.changed || walk.definitions || dropped)

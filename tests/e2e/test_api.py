@@ -43,6 +43,8 @@ READS += [f"{r}{i}" for r in ("/v1/notification-settings", "/v1/incidents", "/v1
 WRITES += [("POST", "/v1/notification-settings"), *((m, f"/v1/notification-settings/{NOBODY}") for m in ("PATCH", "DELETE")),
            ("POST", f"/v1/notification-settings/{NOBODY}/test"), *(("POST", f"/v1/incidents/{NOBODY}/{a}") for a in ("ack", "mute")),
            ("POST", f"/v1/notifications/{NOBODY}/resend")]
+READS += ["/v1/signing-keys", f"/v1/signing-keys/{NOBODY}"]
+WRITES += [("POST", "/v1/signing-keys"), ("DELETE", f"/v1/signing-keys/{NOBODY}"), ("POST", f"/v1/signing-keys/{NOBODY}/rotate")]
 PUBLIC = ["/health", "/ready", "/openapi.json"]
 READS += ["/v1/session"]
 WRITES += [("DELETE", "/v1/session"), ("POST", "/v1/session/codes")]

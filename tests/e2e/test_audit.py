@@ -118,6 +118,11 @@ def message(w):
     return w.client.post(f"/v1/notification-settings/{setting(w)}/test").json["id"]
 
 
+def signing_key(w):
+    answer = w.client.post("/v1/signing-keys", {"host": "api.example.com"})
+    return answer.json["id"] if answer.status == 201 else w.client.get("/v1/signing-keys").json["signing_keys"][0]["id"]
+
+
 # For each route that writes: how its object is made, and the body of the request. {} is where the object stands in the path.
 ACTS = {
     "PUT /v1/queues/{name}": (lambda w: "post", {"max_concurrent": 2}),
@@ -155,6 +160,9 @@ ACTS = {
     "POST /v1/incidents/{id}/ack": (incident, None),
     "POST /v1/incidents/{id}/mute": (incident, {"for": "1h"}),
     "POST /v1/notifications/{id}/resend": (message, None),
+    "POST /v1/signing-keys": (None, {"host": "made.example.com"}),
+    "POST /v1/signing-keys/{id}/rotate": (signing_key, {"overlap": "1h"}),
+    "DELETE /v1/signing-keys/{id}": (signing_key, None),
     "POST /v1/tasks/bulk": (None, {"action": "pause", "filter": {"queue": "nothing"}}),
     "POST /v1/tasks": (None, FAR),
     "POST /v1/tasks/batch": (None, [FAR, FAR, FAR]),

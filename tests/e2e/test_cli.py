@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT, TIMEOUT_S
 
 SHOWN = ["serve", "worker", "add", "list", "show", "edit", "pause", "resume", "cancel", "rm", "run", "retry", "history",
-         "upcoming", "explain", "deps", "dlq", "workflow", "job", "queue", "breakers", "notify", "calendar", "tenant", "key", "audit", "secrets", "node", "workers", "status", "top", "dashboard", "alerts", "watch", "import", "next", "sink", "bench",
+         "upcoming", "explain", "deps", "dlq", "workflow", "job", "queue", "breakers", "notify", "calendar", "tenant", "key", "audit", "secrets", "signing-keys", "verify", "node", "workers", "status", "top", "dashboard", "alerts", "watch", "import", "next", "sink", "bench",
          "backup", "restore", "copy", "migrate", "check-config", "tls", "version", "help", "completion"]
 COMMON = ["--json", "--server", "--key", "--ca", "--cert", "--cert-key", "--data-dir", "--help"]  # __complete answers scripts and is not shown
 
@@ -148,8 +148,8 @@ def test_commands_are_completed(complete, belfry):
     assert complete("ne") == ["next"]
     assert complete("xyz") == []
     assert complete("help", "") == [*COMMON, *SHOWN]
-    assert complete("help", "v") == ["version"]
-    assert belfry("__complete", "--", "ver").out == "version\tprint the version\n"
+    assert complete("help", "vers") == ["version"]
+    assert belfry("__complete", "--", "vers").out == "version\tprint the version\n"
 
 
 def test_options_are_completed(complete):

@@ -55,6 +55,9 @@ class World:
         self.client.wait_for(task, "FAILED")
         return task
 
+    def signing_key(self):
+        return self.created("/v1/signing-keys", {"host": f"host{next(self.numbers)}.example.org"})
+
     def leased(self):
         self.created("/v1/tasks", {"target_type": "WORKER", "queue": "examples"})
         return until(lambda: self.client.post("/v1/leases", {"queue": "examples", "wait_seconds": 5}).json["leases"])[0]["id"]
@@ -138,7 +141,8 @@ class World:
 WHOSE = {"/v1/queues/": World.queue, "/v1/calendars/": World.calendar, "/v1/tenants/": World.tenant, "/v1/api-keys/": World.key,
          "/v1/leases/": World.leased, "/v1/dlq/": World.failed, "/v1/jobs/": World.job, "/v1/recurring-tasks/": World.recurring,
          "/v1/workflow-definitions/": World.workflow, "/v1/workflows/": World.run, "/v1/tasks/": World.task, "/v1/breakers/": World.nobody,
-         "/v1/notification-settings/": World.setting, "/v1/incidents/": World.incident, "/v1/notifications/": World.dropped_message, "/v1/workers/": World.nobody}
+         "/v1/notification-settings/": World.setting, "/v1/incidents/": World.incident, "/v1/notifications/": World.dropped_message, "/v1/workers/": World.nobody,
+         "/v1/signing-keys/": World.signing_key}
 ABOUT = {"getWorkflowStep": World.mapped_run, "retryWorkflow": World.cancelled_run, "rerunWorkflow": World.ended_run, "retryTask": World.failed, "resumeTask": World.paused, "listOccurrences": World.recurring}
 MAY_BE_REFUSED = {"closeBreaker": 404, "getWorker": 404, "cancelJob": 409, "streamEvents": 404,
                   "login": 401}  # nothing to close, no fleet, the job may have ended, no such task, no such key

@@ -190,20 +190,25 @@ def test_payload_bytes_are_those_of_payload_and_target(server):
 # one tenant and another
 
 
+HIDDEN = "a-secret-of-default"
+
+
 def fill(client):
     """One of everything that a tenant can have, and where it is."""
-    task = client.create(name="secret", queue="a-queue", **NOOP)
-    recurring = client.create(name="secret", queue="a-queue", cron_expression="0 0 1 1 *", target_type="NOOP")
-    assert client.request("PUT", "/v1/queues/a-queue", {"paused": True, "reason": "secret", "weight": 7}).status == 200
-    assert client.request("PUT", "/v1/calendars/a-calendar", {"description": "secret"}).status == 201
-    key = client.post("/v1/api-keys", {"name": "secret", "scopes": ["tasks:read"]}).json
+    task = client.create(name=HIDDEN, queue="a-queue", **NOOP)
+    recurring = client.create(name=HIDDEN, queue="a-queue", cron_expression="0 0 1 1 *", target_type="NOOP")
+    assert client.request("PUT", "/v1/queues/a-queue", {"paused": True, "reason": HIDDEN, "weight": 7}).status == 200
+    assert client.request("PUT", "/v1/calendars/a-calendar", {"description": HIDDEN}).status == 201
+    key = client.post("/v1/api-keys", {"name": HIDDEN, "scopes": ["tasks:read"]}).json
+    signing_key = client.post("/v1/signing-keys", {"name": HIDDEN}).json
     return {"/v1/queues/{name}": "a-queue", "/v1/calendars/{name}": "a-calendar", "/v1/tenants/{name}": "default",
-            "/v1/api-keys/{name}": key["id"], "tasks": task["id"], "recurring": recurring["id"], "key": key}
+            "/v1/api-keys/{name}": key["id"], "tasks": task["id"], "recurring": recurring["id"], "key": key,
+            "signing key": signing_key["id"]}
 
 
 def whole(client):
     """All that can be read, but for what time changes."""
-    return [client.get(path).json for path in ("/v1/tasks?limit=1000", "/v1/calendars", "/v1/api-keys", "/v1/tenants/default")] + [
+    return [client.get(path).json for path in ("/v1/tasks?limit=1000", "/v1/calendars", "/v1/api-keys", "/v1/tenants/default", "/v1/signing-keys")] + [
         [(q["name"], q["weight"], q["version"]) for q in client.get("/v1/queues").json["queues"]]]
 
 
@@ -220,11 +225,11 @@ def test_a_key_of_another_tenant_finds_and_changes_nothing_on_any_route(server):
         for method in item:
             if item[method]["security"] == []:
                 continue
-            ident = things["recurring"] if path.startswith("/v1/recurring-tasks") else things["tasks"]
+            ident = things["recurring" if path.startswith("/v1/recurring-tasks") else "signing key" if path.startswith("/v1/signing-keys") else "tasks"]
             real = path.replace("{id}", ident).replace("{name}", things.get(path, "a-queue"))
             answer = acme.request(method.upper(), real, {} if method in ("post", "put", "patch") else None)
             walked += 1
-            assert answer.status != 401 and b"secret" not in answer.body, (method, real, answer)
+            assert answer.status != 401 and HIDDEN.encode() not in answer.body, (method, real, answer)
             makes_its_own = path in ("/v1/queues/{name}", "/v1/calendars/{name}", "/v1/workflow-definitions/{name}") and method != "get"
             if "{" in path and not makes_its_own:
                 assert answer.status in (403, 404), (method, real, answer)

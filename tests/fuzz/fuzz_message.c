@@ -25,10 +25,10 @@ static void try_task(struct arena *a, struct buf *once, struct buf *twice, struc
     }
     require(t.fence > 0 && t.state == TASK_RUNNING && t.priority >= PRIORITY_MIN && t.priority <= PRIORITY_MAX);
     jw_init(&w, once);
-    message_write_task(&w, &t, tenant);
+    message_write_task(&w, &t, tenant, t.signing);
     require(message_read_task(a, buf_str(once), &t, &tenant, &e) == ERR_OK);
     jw_init(&w, twice);
-    message_write_task(&w, &t, tenant);
+    message_write_task(&w, &t, tenant, t.signing);
     require(str_eq(buf_str(once), buf_str(twice)));
 }
 

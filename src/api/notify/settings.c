@@ -127,6 +127,19 @@ static enum err settings_check_mail(struct request *q, int kind, const struct ch
     return ERR_OK;
 }
 
+/* The key must be one of the tenant. */
+static enum err settings_check_key(struct request *q, struct reader *r, const struct channel *c, struct error *e)
+{
+    struct catalog_entry entry;
+    struct uuid id;
+    if (!c->signing_key.n)
+        return ERR_OK;
+    enum err rc = uuid_parse(c->signing_key, &id) ? reader_catalog_get(r, q->who.tenant, CATALOG_SIGNING_KEY,
+                                                                       settings_name(q, id), &q->arena, &entry, e)
+                                                  : ERR_NOT_FOUND;
+    return rc == ERR_NOT_FOUND ? error_field(e, "delivery_config.signing_key", "there is no such signing key") : rc;
+}
+
 /* A change of delivery_type takes no members of the channel before. */
 static enum err settings_read_body(struct request *q, struct setting *into, struct error *e)
 {
@@ -141,14 +154,16 @@ static enum err settings_read_body(struct request *q, struct setting *into, stru
     return setting_read_object(doc.root, &q->arena, into, e);
 }
 
-static enum err settings_check(struct request *q, const struct setting *s, struct error *e)
+static enum err settings_check(struct request *q, struct reader *r, const struct setting *s, struct error *e)
 {
     if (s->on_alert && q->who.tenant != TENANT_DEFAULT)
         return error_field(e, "on_alert", "is for the tenant default: alerts are about all tenants");
-    if (setting_check(s, e) || settings_check_mail(q, s->kind, &s->channel, e))
+    if (setting_check(s, e) || settings_check_mail(q, s->kind, &s->channel, e) ||
+        settings_check_key(q, r, &s->channel, e))
         return e->code;
     for (size_t i = 0; i < s->step_count; i++)
-        if (settings_check_mail(q, s->steps[i].kind, &s->steps[i].channel, e))
+        if (settings_check_mail(q, s->steps[i].kind, &s->steps[i].channel, e) ||
+            settings_check_key(q, r, &s->steps[i].channel, e))
             return e->code;
     return ERR_OK;
 }
@@ -164,7 +179,7 @@ static enum err settings_make(struct request *q, struct reader *r, struct change
         return e->code;
     next = is_new ? next : was;
     if (settings_read_body(q, &next, e) || setting_secrets_keep(is_new ? NULL : &was, &next, e) ||
-        settings_check(q, &next, e) || !uuid_parse(c->name, &id) ||
+        settings_check(q, r, &next, e) || !uuid_parse(c->name, &id) ||
         setting_secrets_seal(q, id, is_new ? NULL : &was, &next, e))
         return e->code;
     struct jw w;

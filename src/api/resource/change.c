@@ -114,8 +114,11 @@ static void change_prepare(struct request *q, struct change *c)
 
 static enum handled change_submit(struct request *q, struct change *c)
 {
+    const struct idempotency *record = request_record(q);
+    if (c->stored_answer.n)
+        q->record.answer = c->stored_answer;
     q->write.catalog = (struct op_catalog){
-        .op = { .kind = OP_CATALOG }, .v = c->v, .n = c->n, .now_ms = q->now_ms, .idempotency = request_record(q)
+        .op = { .kind = OP_CATALOG }, .v = c->v, .n = c->n, .now_ms = q->now_ms, .idempotency = record
     };
     return request_submit(q, change_on_written);
 }

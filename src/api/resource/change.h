@@ -28,6 +28,8 @@ struct change {
     size_t n;
     struct catalog_cache_item *item; /* v[0], parsed before it is written */
     struct buf *doc;                 /* for make: see change_set_doc */
+    /* What a repeated request is answered, if the answer has a secret that must not be stored; empty: the same. */
+    struct str stored_answer;
     int tries;
 };
 

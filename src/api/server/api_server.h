@@ -131,6 +131,7 @@ struct api_setup {
     /* Whether every live node can run workflows; NULL: yes. On a pool thread */
     bool (*workflows_are_known)(void *context);
     bool (*notifications_are_known)(void *context); /* the same for notifications */
+    bool (*signatures_are_known)(void *context);    /* the same for signing keys */
     void (*message_made)(void *context);            /* of a notification: the notifier may send it. Any thread */
 };
 

@@ -29,6 +29,7 @@ static struct str audit_kind(struct str pattern)
         { "incidents", "incident" },
         { "notifications", "notification" },
         { "session", "session" },
+        { "signing-keys", "signing_key" },
     };
     struct str word = str_sub(pattern, strlen("/v1/"), str_find(pattern, '/', strlen("/v1/")));
     for (size_t i = 0; i < array_count(rows); i++)

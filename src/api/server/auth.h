@@ -48,6 +48,8 @@ enum {
     X(AUDIT_READ, "audit:read")                                                                                        \
     X(NOTIFICATIONS_READ, "notifications:read")                                                                        \
     X(NOTIFICATIONS_WRITE, "notifications:write")                                                                      \
+    X(SIGNING_KEYS_READ, "signing-keys:read")                                                                          \
+    X(SIGNING_KEYS_WRITE, "signing-keys:write")                                                                        \
     X(METRICS_READ, "metrics:read")                                                                                    \
     X(ADMIN, "admin")
 enum scope {

@@ -61,6 +61,11 @@ enum {
     X(GET, "/v1/notifications", NOTIFICATIONS_READ, NO_BODY, messages_list, READS, 0)                                  \
     X(GET, "/v1/notifications/{id}", NOTIFICATIONS_READ, NO_BODY, messages_get, READS, 0)                              \
     X(POST, "/v1/notifications/{id}/resend", NOTIFICATIONS_WRITE, SMALL, messages_resend, EDIT, 0)                     \
+    X(GET, "/v1/signing-keys", SIGNING_KEYS_READ, NO_BODY, signing_keys_list, READS, 0)                                \
+    X(POST, "/v1/signing-keys", SIGNING_KEYS_WRITE, SMALL, signing_keys_create, EDIT, 0)                               \
+    X(GET, "/v1/signing-keys/{id}", SIGNING_KEYS_READ, NO_BODY, signing_keys_get, READS, 0)                            \
+    X(DELETE, "/v1/signing-keys/{id}", SIGNING_KEYS_WRITE, SMALL, signing_keys_delete, EDIT, 0)                        \
+    X(POST, "/v1/signing-keys/{id}/rotate", SIGNING_KEYS_WRITE, SMALL, signing_keys_rotate, EDIT, 0)                   \
     X(GET, "/v1/calendars", CALENDARS_READ, NO_BODY, calendars_list, READS, 0)                                         \
     X(GET, "/v1/calendars/{name}", CALENDARS_READ, NO_BODY, calendars_get, READS, 0)                                   \
     X(PUT, "/v1/calendars/{name}", CALENDARS_WRITE, DATES, calendars_put, EDIT | ROUTE_ICAL, 0)                        \

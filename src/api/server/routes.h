@@ -88,7 +88,9 @@ route_handler stats_list, alerts_list;                                          
 route_handler live_stream_events;        /* api/live/live_streams.c */
 route_handler workers_list, workers_get; /* workers.c */
 route_handler settings_list, settings_get, settings_create, settings_patch,
-    settings_delete;                                                           /* src/api/notify/settings.c */
+    settings_delete; /* src/api/notify/settings.c */
+route_handler signing_keys_list, signing_keys_get, signing_keys_create, signing_keys_rotate,
+    signing_keys_delete;                                                       /* src/api/signing/signing_keys.c */
 route_handler incidents_list, incidents_get, incidents_ack, incidents_mute;    /* src/api/notify/incidents.c */
 route_handler checks_list;                                                     /* src/api/notify/checks.c */
 route_handler messages_list, messages_get, messages_resend, messages_test;     /* src/api/notify/messages.c */

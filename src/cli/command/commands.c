@@ -49,6 +49,8 @@ const struct command *const commands[] = {
     &command_key,
     &command_audit,
     &command_secrets,
+    &command_signing_keys,
+    &command_verify,
     &command_node,
     &command_workers,
     &command_status,

@@ -10,7 +10,7 @@ extern const struct command command_pause, command_resume, command_cancel, comma
 extern const struct command command_queue, command_calendar, command_tenant, command_key, command_node,
     command_workflow;
 extern const struct command command_upcoming, command_explain, command_deps;
-extern const struct command command_notify;
+extern const struct command command_notify, command_signing_keys, command_verify;
 extern const struct command command_dlq, command_job, command_audit, command_secrets, command_watch;
 extern const struct command command_import, command_top, command_status, command_backup, command_restore, command_copy,
     command_tls;

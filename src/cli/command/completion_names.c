@@ -41,6 +41,8 @@ static const struct completion_source {
       COMPLETION_PLAIN },
     { "notify", "ack|mute", NULL, "/v1/incidents?state=OPEN", "incidents", "id", "kind", COMPLETION_PLAIN },
     { "notify", "resend", NULL, "/v1/notifications" RECENT, "notifications", "id", "type", COMPLETION_PLAIN },
+    { .flag = "signing-key", .path = "/v1/signing-keys", .member = "signing_keys", .name = "id", .what = "name" },
+    { "signing-keys", "rotate|remove", NULL, "/v1/signing-keys", "signing_keys", "id", "name", COMPLETION_PLAIN },
     { "workflow", "show|signal|cancel|pause|resume|retry|rerun|steps", NULL, "/v1/workflows" RECENT, "workflows", "id",
       "name", COMPLETION_PLAIN },
     { "workflow", "run|graph|rm", NULL, "/v1/workflow-definitions" RECENT, "definitions", "name", NULL,

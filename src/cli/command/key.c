@@ -42,6 +42,8 @@ static const char detail[] =
     "  calendars:read, calendars:write    see calendars; change them\n"
     "  notifications:read                 see notification settings, incidents and what was sent\n"
     "  notifications:write                change settings; acknowledge, mute, send again\n"
+    "  signing-keys:read                  see signing keys, without their secrets\n"
+    "  signing-keys:write                 make, rotate and remove signing keys\n"
     "  status:read, metrics:read          see the state of the server; its metrics\n"
     "  audit:read                         see who changed what: 'belfry audit'\n"
     "  admin                              everything, keys included\n"

@@ -21,6 +21,8 @@ static const struct option options[] = {
     { .flag = "webhook", .type = OPTION_TEXT, .value = "URL", .only = "add", .help = "call this URL" },
     { .flag = "secret", .type = OPTION_TEXT, .value = "SECRET", .only = "add",
       .help = "with --webhook: sign with this secret, whsec_ and base64 of 24 to 64 bytes" },
+    { .flag = "signing-key", .type = OPTION_TEXT, .value = "ID", .only = "add",
+      .help = "with --webhook: sign with this signing key ('belfry signing-keys list')" },
     { .flag = "slack", .type = OPTION_TEXT, .value = "URL", .only = "add", .help = "call this incoming webhook of Slack" },
     { .flag = "push", .type = OPTION_TEXT, .value = "URL", .only = "add",
       .help = "call this ntfy server, with the topic as its path: https://ntfy.example.com/ops" },
@@ -189,6 +191,8 @@ static enum err notify_write_channel(const struct verb_work *w, struct jw *j, st
         jw_kv_str(j, "url", webhook.n ? webhook : slack);
     if (secret.n)
         jw_kv_str(j, "secret", secret);
+    if (option_given(w->o, "signing-key"))
+        jw_kv_str(j, "signing_key", notify_text(w, "signing-key"));
     if (push.n)
         rc = notify_write_push(j, push, notify_text(w, "token"), e);
     if (mail.n)

@@ -30,6 +30,7 @@ static const struct json_field address_field = { .name = "to", .kind = JSON_KIND
 static const struct json_field channel_fields[] = {
     { .name = "url", .kind = JSON_KIND_STR, AT(url), .max = URL_MAX },
     { .name = "secret", .kind = JSON_KIND_STR, AT(secret), .max = SECRET_TEXT_MAX, .nullable = true },
+    { .name = "signing_key", .kind = JSON_KIND_STR, AT(signing_key), .min = UUID_TEXT, .max = UUID_TEXT, .nullable = true },
     { .name = "topic", .kind = JSON_KIND_STR, AT(topic), .max = TOPIC_MAX },
     { .name = "token", .kind = JSON_KIND_STR, AT(token), .max = SECRET_TEXT_MAX, .nullable = true },
     { .name = "priority", .kind = JSON_KIND_I64, AT(priority), .min = 1, .max = 5 },
@@ -94,9 +95,26 @@ struct setting setting_default(void)
                              .max_per_hour = 60 };
 }
 
+/* null removes what the channel has. */
+static void setting_clear(json_t *object, struct channel *c)
+{
+    const struct {
+        const char *path;
+        struct str *text;
+    } rows[] = {
+        { "delivery_config.secret", &c->secret },
+        { "delivery_config.signing_key", &c->signing_key },
+        { "delivery_config.token", &c->token },
+    };
+    for (size_t i = 0; i < array_count(rows); i++)
+        if (json_is_null(json_at(object, rows[i].path)))
+            *rows[i].text = (struct str){ 0 };
+}
+
 enum err setting_read_object(json_t *object, struct arena *a, struct setting *into, struct error *e)
 {
     struct setting_json d = { .s = *into };
+    setting_clear(object, &d.s.channel);
     if (json_read(object, setting_fields, array_count(setting_fields), &d, a, e))
         return e->code;
     if (json_object_get(object, "muted_until") && json_is_null(json_object_get(object, "muted_until")))
@@ -154,6 +172,7 @@ static enum err setting_check_unused(enum channel_kind kind, const struct channe
     } rows[] = {
         { "url", c->url.n > 0, kind != CHANNEL_EMAIL },
         { "secret", c->secret.n > 0, kind == CHANNEL_HTTP_WEBHOOK },
+        { "signing_key", c->signing_key.n > 0, kind == CHANNEL_HTTP_WEBHOOK },
         { "topic", c->topic.n > 0, kind == CHANNEL_PUSH },
         { "token", c->token.n > 0, kind == CHANNEL_PUSH },
         { "priority", c->priority > 0, kind == CHANNEL_PUSH },
@@ -169,6 +188,8 @@ static enum err setting_check_channel(int kind, const struct channel *c, struct 
 {
     if (setting_check_unused((enum channel_kind)kind, c, e))
         return e->code;
+    if (c->secret.n && c->signing_key.n)
+        return error_field(e, "signing_key", "and secret exclude each other; set one of them to null");
     if (kind == CHANNEL_EMAIL && !c->to.n)
         return error_field(e, "to", "is required: a list of addresses");
     const struct str *to = c->to.v;
@@ -230,6 +251,8 @@ static void setting_write_channel(struct jw *w, int kind, const struct channel *
     if (c->url.n)
         jw_kv_str(w, "url", shown && kind == CHANNEL_SLACK_WEBHOOK ? S("***") : c->url);
     setting_write_secret(w, "secret", c->secret, shown);
+    if (c->signing_key.n)
+        jw_kv_str(w, "signing_key", c->signing_key);
     if (c->topic.n)
         jw_kv_str(w, "topic", c->topic);
     setting_write_secret(w, "token", c->token, shown);

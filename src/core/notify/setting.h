@@ -35,14 +35,15 @@ enum {
 
 /* Where a message goes. Only the members of its kind are set. */
 struct channel {
-    struct str url;        /* of SLACK_WEBHOOK it is a secret */
-    struct str secret;     /* HTTP_WEBHOOK: signs */
-    struct str topic;      /* PUSH */
-    struct str token;      /* PUSH: bearer */
-    int64_t priority;      /* PUSH: 1 to 5 */
-    struct str old_secret; /* HTTP_WEBHOOK: signs beside the new one */
-    int64_t old_until_ms;  /* until then */
-    struct json_array to;  /* struct str: EMAIL */
+    struct str url;         /* of SLACK_WEBHOOK it is a secret */
+    struct str secret;      /* HTTP_WEBHOOK: signs */
+    struct str topic;       /* PUSH */
+    struct str token;       /* PUSH: bearer */
+    int64_t priority;       /* PUSH: 1 to 5 */
+    struct str old_secret;  /* HTTP_WEBHOOK: signs beside the new one */
+    int64_t old_until_ms;   /* until then */
+    struct json_array to;   /* struct str: EMAIL */
+    struct str signing_key; /* HTTP_WEBHOOK: the id of a signing key, in place of a secret */
 };
 
 struct setting_step {

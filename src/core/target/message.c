@@ -62,13 +62,15 @@ static const struct wire_field fields[] = {
     { "extra",            WIRE_JSON, AT(extra) },
     { "trace",            WIRE_TEXT, AT(trace) },
     { "links",            WIRE_INT, AT(links), WIRE_BETWEEN(0, TASK_LINKS) },
+    { "signing",          WIRE_JSON, AT(signing) },
 };
 #undef AT
 /* clang-format on */
 
-void message_write_task(struct jw *w, const struct task *t, struct str tenant_name)
+void message_write_task(struct jw *w, const struct task *t, struct str tenant_name, struct str signing)
 {
     struct message m = { .task = *t, .tenant_name = tenant_name };
+    m.task.signing = signing;
     wire_write(w, fields, array_count(fields), &m);
 }
 

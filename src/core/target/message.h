@@ -7,8 +7,9 @@
 #include "core/task/task.h"
 #include "core/task/wire.h"
 
-/* Writes one object. The tenant's name is included for filters and for people who look at the queue. */
-void message_write_task(struct jw *w, const struct task *t, struct str tenant_name);
+/* Writes one object. The tenant's name is included for filters and for people who look at the queue; the key that signs
+ * its call, because workers have no store. */
+void message_write_task(struct jw *w, const struct task *t, struct str tenant_name, struct str signing);
 
 /* The task's state reads as RUNNING: every task in a queue is claimed. Texts are copied into the arena. ERR_CORRUPT:
  * not readable; ERR_LIMIT: the arena is full. */

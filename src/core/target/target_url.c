@@ -35,13 +35,12 @@ static struct str target_url_unescape(struct str s, char out[TARGET_URL_MAX])
     return (struct str){ out, n };
 }
 
-/* Returns the text of the member "url", else an empty text. */
-static struct str target_url_text(struct str config, char out[TARGET_URL_MAX])
+struct str target_config_text(struct str config, const char *member, char out[TARGET_URL_MAX])
 {
     struct json_cursor c = { .text = config };
     struct json_part part;
     while (json_next(&c, &part.key, &part.text)) {
-        if (!json_part_is(&part, "url"))
+        if (!json_part_is(&part, member))
             continue;
         if (part.text.n < 2 || part.text.p[0] != '"')
             return S("");
@@ -63,7 +62,7 @@ bool target_url_read(const struct task *t, struct target_url *ret)
 {
     if (t->target != TARGET_HTTP)
         return false;
-    struct str url = target_url_text(t->target_config, ret->text);
+    struct str url = target_config_text(t->target_config, "url", ret->text);
     size_t colon = str_find(url, ':', 0);
     if (colon + 3 > url.n || !str_eq(str_sub(url, colon, colon + 3), S("://")))
         return false;

@@ -16,6 +16,9 @@ struct target_url {
  * point into it. */
 bool target_url_read(const struct task *t, struct target_url *ret);
 
+/* The first TARGET_URL_MAX bytes of a member that is an address; empty: there is none. In `out` if it has escapes. */
+struct str target_config_text(struct str config, const char *member, char out[TARGET_URL_MAX]);
+
 /* Host and port in lower case, without the scheme's default port: "api.example.com:8443". Empty for other targets, and
  * if there is none. */
 struct str target_host(const struct task *t, char out[TARGET_HOST_MAX]);

@@ -129,6 +129,7 @@ struct task {
     struct uuid id;
     int32_t tenant;
     struct str tenant_name; /* of a task that was taken from a queue; else empty. Not stored */
+    struct str signing;     /* likewise: the key that signs its call, as JSON text (core/target/signing_key.h) */
     enum task_kind kind;
     enum task_state state;
     struct uuid parent; /* of an OCCURRENCE; else nil */

@@ -241,6 +241,7 @@ static void membership_write_doc(struct membership *m)
     jw_array(&w);
     jw_str(&w, S("workflows"));
     jw_str(&w, S("notifications"));
+    jw_str(&w, S("signatures"));
     jw_array_end(&w);
     m->setup.describe(m->setup.context, &w);
     jw_object_end(&w);

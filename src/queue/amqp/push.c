@@ -47,7 +47,7 @@ static enum err queue_amqp_publish_task(struct queue_hub *hub, const struct task
     struct route *r = queue_amqp_route_for(hub, t);
     buf_reset(&hub->text);
     jw_init(&w, &hub->text);
-    message_write_task(&w, t, queue_tenant(hub->names, t->tenant));
+    message_write_task(&w, t, queue_tenant(hub->names, t->tenant), queue_signing(hub->names, t));
     if (hub->text.full)
         return error_set(e, ERR_LIMIT, "a task is larger than %d MiB", TASK_TEXT_MAX >> 20);
     r->push_count++;

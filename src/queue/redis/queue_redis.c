@@ -100,7 +100,7 @@ void queue_redis_write_data(struct queue_redis *q, const struct task *t)
     buf_add(&q->data, buf_str(&q->channel));
     buf_char(&q->data, '\n');
     jw_init(&w, &q->data);
-    message_write_task(&w, t, queue_tenant(q->names, t->tenant));
+    message_write_task(&w, t, queue_tenant(q->names, t->tenant), queue_signing(q->names, t));
 }
 
 enum err queue_redis_read_delivery(struct arena *a, struct str data, struct task *ret, struct error *e)

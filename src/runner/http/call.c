@@ -147,6 +147,7 @@ void http_call_reset(struct http_call *c)
 {
     arena_reset(&c->texts);
     buf_reset(&c->output);
+    signer_wipe(&c->signer);
     c->http_run = NULL;
     c->run = NULL;
     c->host = NULL;
@@ -252,8 +253,10 @@ static enum err http_call_read_url(struct http_call *c, struct str *ret_host, st
 
 enum err http_call_read(struct http_call *c, struct str *ret_host, struct error *e)
 {
+    const struct runner_http_setup *setup = &c->runner->setup;
     if (webhook_read(c->run->task, &c->texts, &c->webhook, e) ||
-        secret_headers_open(c->runner->setup.secrets, c->run->task, &c->webhook, &c->texts, e))
+        secret_headers_open(setup->secrets, c->run->task, &c->webhook, &c->texts, e) ||
+        signer_of_task(&setup->signing, setup->secrets, c->run->task, &c->signer, e))
         return e->code;
     return http_call_read_url(c, ret_host, e);
 }

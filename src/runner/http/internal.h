@@ -122,6 +122,7 @@ struct http_call {
     struct curl_slist headers[OWN_HEADERS + WEBHOOK_HEADERS_MAX];
     char own_headers[OWN_HEADERS][HEADER_TEXT];
     struct curl_slist resolve;
+    struct signer signer;
 };
 
 /* call.c */

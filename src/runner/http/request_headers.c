@@ -62,6 +62,18 @@ static void http_call_add_traceparent(struct http_call *c, size_t *n)
         http_call_add_user_header(c, n, &(struct webhook_header){ S("tracestate"), trace.state });
 }
 
+/* Only for a call that has a key. The secrets have done their work then. */
+static void http_call_add_signature(struct http_call *c, size_t *n, struct str id, int64_t now_us)
+{
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, SIGNER_TEXT_MAX);
+    if (!c->signer.n)
+        return;
+    signer_write(&c->signer, id, now_us / 1000, c->webhook.body, &text);
+    signer_wipe(&c->signer);
+    http_call_add_user_header(c, n, &(struct webhook_header){ S("webhook-signature"), buf_str(&text) });
+}
+
 static struct str http_call_content_type(const struct webhook *w)
 {
     if (!w->has_body)
@@ -81,6 +93,7 @@ void http_call_set_headers(struct http_call *c, int64_t now_us)
     http_call_add_header(c, &n, S("Expect:"), S("")); /* do not wait for 100 Continue */
     http_call_add_header(c, &n, S("webhook-id: "), id);
     http_call_add_number(c, &n, S("webhook-timestamp: "), now_us / 1000000);
+    http_call_add_signature(c, &n, id, now_us);
     http_call_add_header(c, &n, S("Idempotency-Key: "), id);
     http_call_add_header(c, &n, S("X-Idempotency-Key: "), id);
     http_call_add_header(c, &n, S("Belfry-Task-Id: "), (struct str){ task_text, UUID_TEXT });

@@ -14,7 +14,7 @@
 #include "platform/ssrf_guard.h"
 #include "port/clock.h"
 #include "port/runner.h"
-#include "port/secrets.h"
+#include "port/signer.h"
 
 struct runner_http_setup {
     size_t in_flight_max;        /* calls in libcurl at once, and open connections */
@@ -29,7 +29,8 @@ struct runner_http_setup {
     const char *ca_file;           /* trusted certificates; NULL: the system's */
     const char *name_servers;      /* "192.0.2.1:53,…"; NULL: the system's */
     struct guard_setup guard;      /* which addresses may be called */
-    const struct secrets *secrets; /* that decrypt headers; borrowed. NULL: none */
+    const struct secrets *secrets; /* that decrypt headers and signing keys; borrowed. NULL: none */
+    struct signing_source signing; /* of the keys that sign calls */
     bool sends_tracestate;         /* that of the caller who made the task */
 };
 #define RUNNER_HTTP_SETUP                                                                                              \

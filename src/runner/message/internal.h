@@ -18,7 +18,7 @@
 
 enum {
     MESSAGE_TEXTS_MAX = 8 << 20,
-    MESSAGE_OWN_HEADERS = 9,
+    MESSAGE_OWN_HEADERS = 10,
     MESSAGE_HEADER_TEXT = 64,
     BROKER_THREADS_MAX = 64, /* for addresses in tasks; named brokers have one each besides */
     MESSAGE_BATCH_MAX = 256
@@ -51,8 +51,9 @@ struct message_in_flight {
 
 struct message_in_flight *message_new(struct run *run, bool sends_tracestate, int64_t now_us);
 void message_free(struct message_in_flight *msg);
-/* Reads the target of the run's task, and decrypts its headers. */
-enum err message_read(struct message_in_flight *msg, const struct secrets *secrets, struct error *e) must_use;
+/* Reads the target of the run's task, decrypts its headers, and signs the message. */
+enum err message_read(struct message_in_flight *msg, const struct secrets *secrets,
+                      const struct signing_source *signing, struct error *e) must_use;
 void message_set_failed(struct message_in_flight *msg, enum failure failure, bool sent, const char *why);
 
 /* Checks the addresses that a sender connects to. `blocked` is set if one is not allowed. Of a named broker, also what
@@ -104,6 +105,7 @@ struct runner_message {
     void (*broker_failed)(const char *broker, const char *why);
     struct str (*tenant_name)(void *context, int32_t number, struct arena *a);
     const struct secrets *secrets;
+    struct signing_source signing;
     void *context;
     bool sends_tracestate;
     uv_async_t *wakeup;

@@ -74,7 +74,28 @@ static void message_set_content_type(struct message_in_flight *msg)
         message_add_own_header(msg, "content-type", "%s", msg->content_type);
 }
 
-enum err message_read(struct message_in_flight *msg, const struct secrets *secrets, struct error *e)
+/* Only a message that has a key. */
+static enum err message_sign(struct message_in_flight *msg, const struct secrets *secrets,
+                             const struct signing_source *signing, struct error *e)
+{
+    cleanup_with(buf_release) struct buf text;
+    struct signer signer;
+    struct str value;
+    buf_init(&text, SIGNER_TEXT_MAX);
+    if (signer_of_task(signing, secrets, msg->run->task, &signer, e))
+        return e->code;
+    if (!signer.n)
+        return ERR_OK;
+    signer_write(&signer, str_from(msg->id), msg->started_us / 1000, msg->target.content.body, &text);
+    signer_wipe(&signer);
+    if (!arena_str(&msg->texts, buf_str(&text), &value))
+        return error_set(e, ERR_LIMIT, "the message is too large");
+    msg->headers[msg->header_count++] = (struct webhook_header){ S("webhook-signature"), value };
+    return ERR_OK;
+}
+
+enum err message_read(struct message_in_flight *msg, const struct secrets *secrets,
+                      const struct signing_source *signing, struct error *e)
 {
     const struct task *t = msg->run->task;
     struct webhook *w = &msg->target.content;
@@ -88,7 +109,7 @@ enum err message_read(struct message_in_flight *msg, const struct secrets *secre
         msg->timeout_ms = min_of(msg->timeout_ms, w->timeout_ms);
     message_set_content_type(msg);
     message_add_headers(msg, t);
-    return ERR_OK;
+    return message_sign(msg, secrets, signing, e);
 }
 
 void message_set_failed(struct message_in_flight *msg, enum failure failure, bool sent, const char *why)

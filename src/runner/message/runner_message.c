@@ -133,7 +133,7 @@ static enum err runner_message_send(struct runner_message *r, struct message_in_
 {
     struct str url;
     *ret_wait_ms = SECRETS_RETRY_MS;
-    if (message_read(msg, r->secrets, e))
+    if (message_read(msg, r->secrets, &r->signing, e))
         return e->code;
     *ret_is_read = true;
     if (runner_message_find_broker(r, &msg->target, &url, e) || runner_message_check_rules(r, msg, e))
@@ -241,6 +241,7 @@ struct runner *runner_message_new(uv_loop_t *loop, struct clock *clock, const st
     r->broker_failed = setup->broker_failed;
     r->tenant_name = setup->tenant_name;
     r->secrets = setup->secrets;
+    r->signing = setup->signing;
     r->context = setup->context;
     r->tenant_connections = setup->tenant_connections ? setup->tenant_connections : MESSAGE_TENANT_CONNECTIONS;
     list_init(&r->done);

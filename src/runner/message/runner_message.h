@@ -17,7 +17,7 @@
 #include "platform/ssrf_guard.h"
 #include "port/clock.h"
 #include "port/runner.h"
-#include "port/secrets.h"
+#include "port/signer.h"
 
 struct message_broker {
     struct str name, url;
@@ -38,7 +38,8 @@ struct runner_message_setup {
      * told. */
     void (*broker_failed)(const char *broker, const char *why);
     struct guard_setup guard;      /* which addresses may be called */
-    const struct secrets *secrets; /* that decrypt headers; borrowed. NULL: none */
+    const struct secrets *secrets; /* that decrypt headers and signing keys; borrowed. NULL: none */
+    struct signing_source signing; /* of the keys that sign messages */
     bool sends_tracestate;         /* that of the caller who made the task */
 };
 

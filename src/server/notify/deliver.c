@@ -4,10 +4,10 @@
 
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "port/webhook_signature.h"
+#include "port/signer.h"
 #include "server/notify/internal.h"
 
-enum { SIGNATURES_MAX = 256, HEADER_MAX = 1024, BODY_MAX = 1 << 20, MESSAGES_LOOKED_AT = 200, TENANTS_LOOKED_AT = 200 };
+enum { SIGNATURES_MAX = 512, HEADER_MAX = 1024, BODY_MAX = 1 << 20, MESSAGES_LOOKED_AT = 200, TENANTS_LOOKED_AT = 200 };
 enum { TENANT_FIRST = 1 }; /* `default`, which the catalog may lack */
 
 /* ---- the request ---- */
@@ -15,6 +15,7 @@ enum { TENANT_FIRST = 1 }; /* `default`, which the catalog may lack */
 struct draft {
     struct notification_facts facts;
     struct channel channel; /* with its secrets opened */
+    struct signer signer;   /* of its signing key */
     struct buf body;
     char headers[SENDER_HEADERS_MAX][HEADER_MAX];
     struct send_request request;
@@ -41,6 +42,11 @@ static void deliver_sign(struct draft *d)
     snprintf(at, sizeof at, "%lld", (long long)now_s);
     deliver_add_header(d, "webhook-id", str_from(id));
     deliver_add_header(d, "webhook-timestamp", str_from(at));
+    if (d->signer.n) {
+        signer_write(&d->signer, str_from(id), d->facts.now_ms, body, &signatures);
+        signer_wipe(&d->signer);
+        deliver_add_header(d, "webhook-signature", buf_str(&signatures));
+    }
     if (!d->channel.secret.n)
         return;
     webhook_sign(d->channel.secret, str_from(id), now_s, body, &signatures);
@@ -78,6 +84,20 @@ static void deliver_write(struct draft *d, const struct notifier *n)
         deliver_add_header(d, "Authorization", str_from(value));
     }
     r->body = buf_str(&d->body);
+}
+
+/* A message whose key is gone is not sent without a signature. */
+static enum err deliver_open_key(struct turn *t, const struct record *r, struct draft *d, struct error *e)
+{
+    const struct notifier_setup *setup = &t->notifier->setup;
+    struct signing_key key;
+    struct uuid id;
+    if (!d->channel.signing_key.n)
+        return ERR_OK;
+    if (!uuid_parse(d->channel.signing_key, &id) ||
+        catalog_cache_signing_key_of(setup->catalog, r->tenant, id, &t->arena, &key, e))
+        return error_set(e, ERR_NOT_FOUND, "the signing key was removed");
+    return signer_open(setup->secrets, r->tenant, &key, &d->signer, e);
 }
 
 static enum err deliver_open_secrets(struct turn *t, const struct record *r, struct draft *d, struct error *e)
@@ -271,7 +291,7 @@ static enum err deliver_send(struct turn *t, const struct record *r, struct noti
     d->facts = *f;
     d->channel = *deliver_channel(f);
     buf_init(&d->body, BODY_MAX);
-    if (deliver_open_secrets(t, r, d, e) == ERR_OK) {
+    if (deliver_open_secrets(t, r, d, e) == ERR_OK && deliver_open_key(t, r, d, e) == ERR_OK) {
         deliver_write(d, t->notifier);
         deliver_start(t, r, m, place, d);
         buf_release(&d->body);

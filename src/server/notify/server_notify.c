@@ -67,6 +67,11 @@ bool server_notifications_are_known(void *context)
     return node_view_all_notify(((struct server *)context)->view);
 }
 
+bool server_signatures_are_known(void *context)
+{
+    return node_view_all_sign(((struct server *)context)->view);
+}
+
 void server_on_message_made(void *context)
 {
     notifier_wake(((struct server *)context)->notifier);

@@ -70,6 +70,7 @@ static struct task full_task(void)
         .target_config = S("{\"broker\": \"jobs\",  \"body\": {\"z\":1.50, \"a\":[ ]}}"),
         .payload = S("{\"n\": 1.50e3, \"deep\": [[[[\"\\u0000\\ud83d\\ude00\"]]]]}"),
         .extra = S("{\"metadata\":{\"k\":\"v\"}}"),
+        .signing = S("{\"id\":\"x\"}"),
         .created_ms = 1770710300000,
     };
 }
@@ -79,7 +80,7 @@ static struct str written_task(const struct task *t, struct str tenant)
     buf_reset(&text);
     struct jw w;
     jw_init(&w, &text);
-    message_write_task(&w, t, tenant);
+    message_write_task(&w, t, tenant, t->signing);
     assert_false(text.full);
     return buf_str(&text);
 }

@@ -176,6 +176,63 @@ static void it_knows_what_the_settings_of_a_tenant_want(void **state)
     catalog_cache_free(b);
 }
 
+static const char *signing_doc(const char *host, const char *secret, char out[256])
+{
+    snprintf(out, 256,
+             "{\"id\":\"01234567-89ab-8def-8123-456789abcdef\",\"name\":\"\",\"host\":\"%s\","
+             "\"secrets\":[{\"algorithm\":\"HMAC_SHA256\",\"secret\":\"%s\"}]}",
+             host, secret);
+    return out;
+}
+
+static void assert_signs(struct catalog_cache *b, int32_t tenant, const char *host, const char *secret)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct signing_key k;
+    struct error e = { 0 };
+    arena_init(&a, 4096);
+    enum err rc = catalog_cache_signing_key(b, tenant, str_from(host), &a, &k, &e);
+    assert_int_equal(rc, secret ? ERR_OK : ERR_NOT_FOUND);
+    if (secret)
+        assert_str(k.secrets[0].secret, secret);
+}
+
+static void it_finds_the_key_that_signs_for_a_tenant_and_a_host(void **state)
+{
+    (void)state;
+    char doc[256];
+    struct catalog_cache *b = catalog_cache_new();
+    assert_signs(b, 1, "a.example.com", NULL);
+    assert_false(catalog_cache_has_signing_keys(b));
+    put(b, CATALOG_SIGNING_KEY, 1, S("d"), signing_doc("", "all", doc));
+    put(b, CATALOG_SIGNING_KEY, 1, S("w"), signing_doc("*.example.com", "below", doc));
+    put(b, CATALOG_SIGNING_KEY, 1, S("e"), signing_doc("a.example.com", "exact", doc));
+    put(b, CATALOG_SIGNING_KEY, 2, S("w"), signing_doc("*.example.com", "other", doc));
+    assert_signs(b, 1, "a.example.com", "exact");
+    assert_signs(b, 1, "b.example.com", "below");
+    assert_signs(b, 1, "example.com", "all");
+    assert_signs(b, 1, "", "all");
+    assert_signs(b, 2, "a.example.com", "other");
+    assert_signs(b, 2, "example.com", NULL);
+    assert_signs(b, 3, "a.example.com", NULL);
+    struct catalog_entry next = entry(CATALOG_SIGNING_KEY, 1, S("e"), signing_doc("a.example.com", "rotated", doc));
+    struct error e = { 0 };
+    next.version = 2;
+    assert_ok(catalog_cache_put(b, &next, &e), &e);
+    assert_signs(b, 1, "a.example.com", "rotated");
+    catalog_cache_remove(b, 1, CATALOG_SIGNING_KEY, S("e"));
+    assert_signs(b, 1, "a.example.com", "below");
+    catalog_cache_remove(b, 1, CATALOG_SIGNING_KEY, S("w"));
+    catalog_cache_remove(b, 1, CATALOG_SIGNING_KEY, S("d"));
+    assert_signs(b, 1, "a.example.com", NULL);
+    assert_signs(b, 2, "a.example.com", "other");
+    assert_true(catalog_cache_has_signing_keys(b));
+    catalog_cache_remove(b, 2, CATALOG_SIGNING_KEY, S("w"));
+    assert_false(catalog_cache_has_signing_keys(b));
+    assert_int_equal(refused(b, CATALOG_SIGNING_KEY, S("x"), "{}", &e), ERR_CORRUPT);
+    catalog_cache_free(b);
+}
+
 static void a_calendar_stays_as_it_was_given_out(void **state)
 {
     (void)state;
@@ -409,6 +466,7 @@ int main(void)
         cmocka_unit_test(a_missing_calendar_names_those_of_the_same_tenant),
         cmocka_unit_test(readers_and_writers_do_not_disturb_each_other),
         cmocka_unit_test(it_knows_what_the_settings_of_a_tenant_want),
+        cmocka_unit_test(it_finds_the_key_that_signs_for_a_tenant_and_a_host),
         cmocka_unit_test(what_other_nodes_change_is_followed),
         cmocka_unit_test(a_page_speaks_of_its_part_alone),
         cmocka_unit_test(a_page_that_is_older_than_the_book_is_read_again),

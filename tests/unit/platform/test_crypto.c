@@ -143,12 +143,34 @@ static void hkdf_gives_known_answers(void **state) /* RFC 5869, A.1 and A.3: the
     assert_hex(out, sizeof out, "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d");
 }
 
+static void ed25519_gives_known_answers(void **state) /* RFC 8032, 7.1: TEST 2 */
+{
+    (void)state;
+    static const uint8_t key[ED25519_KEY] = { 0x4c, 0xcd, 0x08, 0x9b, 0x28, 0xff, 0x96, 0xda, 0x9d, 0xb6, 0xc3,
+                                              0x46, 0xec, 0x11, 0x4e, 0x0f, 0x5b, 0x8a, 0x31, 0x9f, 0x35, 0xab,
+                                              0xa6, 0x24, 0xda, 0x8c, 0xf6, 0xed, 0x4f, 0xb8, 0xa6, 0xfb };
+    uint8_t public_key[ED25519_KEY], signature[ED25519_SIGNATURE];
+    crypto_ed25519_public(key, public_key);
+    assert_hex(public_key, sizeof public_key, "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c");
+    crypto_ed25519_sign(key, S("\x72"), signature);
+    assert_hex(signature, 32, "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da");
+    assert_hex(signature + 32, 32, "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00");
+    assert_true(crypto_ed25519_verify(public_key, S("\x72"), signature));
+    assert_false(crypto_ed25519_verify(public_key, S("\x73"), signature));
+    for (size_t i = 0; i < sizeof signature; i++) {
+        signature[i] ^= 1;
+        assert_false(crypto_ed25519_verify(public_key, S("\x72"), signature));
+        signature[i] ^= 1;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sha256_gives_known_answers),
         cmocka_unit_test(hmac_gives_known_answers),
         cmocka_unit_test(hkdf_gives_known_answers),
+        cmocka_unit_test(ed25519_gives_known_answers),
         cmocka_unit_test(random_bytes_fill_all_and_differ),
         cmocka_unit_test(equal_looks_at_every_byte),
         cmocka_unit_test(what_is_sealed_is_read_by_its_key_and_bound_only),

@@ -1,6 +1,6 @@
 #pragma once
-/* server/notify/reseal_settings.h - encrypts the secrets of notification settings with the first key of the key
- * file. */
+/* server/signing/reseal_catalog.h - encrypts the secrets of notification settings and signing keys with the first key
+ * of the key file. */
 #include "port/secrets.h"
 #include "port/store.h"
 
@@ -12,4 +12,4 @@ struct reseal_setup {
     void *context;
 };
 
-enum err reseal_settings(const struct reseal_setup *setup, int64_t now_ms, struct error *e) must_use;
+enum err reseal_catalog(const struct reseal_setup *setup, int64_t now_ms, struct error *e) must_use;
