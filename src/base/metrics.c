@@ -78,7 +78,7 @@ struct metric_exemplar {
     int64_t us, at_ms;
 };
 
-enum { EXEMPLARS = 2 };
+enum { EXEMPLARS = 3 };
 
 /* The counters of one row of a metric with two labels. */
 struct metric_pair_cells {
@@ -185,7 +185,11 @@ void metric_observe_us(struct metrics *m, enum metric id, int64_t us)
 /* The exemplars of a histogram, one for each bucket; NULL: it has none. */
 static struct metric_exemplar *metric_exemplars_of(struct metrics *m, enum metric id)
 {
-    return id == METRIC_EXECUTION_DELAY ? m->exemplars[0] : id == METRIC_EXECUTION_TIME ? m->exemplars[1] : NULL;
+    static const enum metric with[EXEMPLARS] = { METRIC_EXECUTION_DELAY, METRIC_EXECUTION_TIME, METRIC_START_DELAY };
+    for (size_t i = 0; i < EXEMPLARS; i++)
+        if (with[i] == id)
+            return m->exemplars[i];
+    return NULL;
 }
 
 void metric_note_exemplar(struct metrics *m, enum metric id, int64_t us, const char trace[EXEMPLAR_TRACE],

@@ -55,6 +55,7 @@
     X(TASKS_AHEAD, GAUGE, "belfry_tasks_ahead", "Tasks claimed ahead of their due time that have no slot yet")         \
     X(AHEAD_BYTES, GAUGE, "belfry_tasks_ahead_bytes", "Memory of the tasks that are claimed ahead")                    \
     X(UTILIZATION, GAUGE, "belfry_worker_utilization", "Fraction of the worker slots in use, 0 to 1")                  \
+    X(CLOCK_JUMPS, COUNTER, "belfry_clock_jumps_total", "Times that the clock was set, by a second or more")           \
     X(WORKERS_WANTED, OPTIONAL, "belfry_workers_wanted", "Workers that the load needs; only on the leader")
 
 /* Counters with one label, X(id, unit, name, label, help). A value of the label is the index of a name. */

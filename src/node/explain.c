@@ -213,9 +213,16 @@ static void explain_in_fleet_queue(struct explain_walk *w)
 {
     struct pool_shortage s = { .need = POOL_NOTHING };
     const struct lane_facts *f = &w->lane_facts;
+    int64_t down_ms = scheduler_status(w->view->scheduler).queue_down_since_ms;
     if (w->lane)
         s = lanes_shortage(w->lanes, w->lane);
-    if (s.need != POOL_NOTHING)
+    if (down_ms)
+        explain_gate_unknown(
+            w, EXPLAIN_QUEUE_DOWN, "the queue must answer first",
+            "it has fired: unless a worker has taken it, it waits in the fleet's queue, which does not "
+            "answer since %s",
+            explain_when(down_ms).text);
+    else if (s.need != POOL_NOTHING)
         explain_gate_unknown(w, EXPLAIN_NO_WORKER, "a worker that can run it must join",
                              "it has fired, and %s: unless it runs, it waits in the queue", s.reason);
     else if (f->pool_workers && f->pool_taken > f->pool_slots)
@@ -260,9 +267,10 @@ static bool explain_fired(struct explain_walk *w)
 
 /* A task that was put aside meets its breaker before it is claimed; others when they have fired. */
 static void (*const explain_gates[])(struct explain_walk *w) = {
-    explain_look_time,    explain_look_recovery, explain_look_blocked, explain_look_pause,   explain_look_tenant,
-    explain_look_workers, explain_look_aside,    explain_look_rate,    explain_look_limits,  explain_look_places,
-    explain_look_slots,   explain_look_breakers, explain_look_host,    explain_look_outside,
+    explain_look_time,     explain_look_recovery, explain_look_store,       explain_look_blocked,
+    explain_look_pause,    explain_look_tenant,   explain_look_workers,     explain_look_aside,
+    explain_look_rate,     explain_look_limits,   explain_look_places,      explain_look_slots,
+    explain_look_breakers, explain_look_host,     explain_look_fleet_queue, explain_look_outside,
 };
 
 static void explain_begin_walk(struct explain_walk *w)

@@ -30,6 +30,7 @@
     X(OVERLAP, "overlap")                                                                                              \
     X(CONCURRENCY_KEY, "concurrency_key")                                                                              \
     X(RECOVERY, "recovery") /* the node has just started after a crash */                                              \
+    X(STORE, "store")       /* it takes no claims */                                                                   \
     X(SUSPECT, "suspect")                                                                                              \
     X(QUEUE_PAUSED, "queue_paused")                                                                                    \
     X(QUEUE_RATE, "queue_rate")                                                                                        \
@@ -39,6 +40,7 @@
     X(HOST_BUSY, "host_busy")                                                                                          \
     X(NO_WORKER, "no_worker")     /* no worker of the fleet can run it */                                              \
     X(FLEET_QUEUE, "fleet_queue") /* it waits in the fleet's queue for a worker */                                     \
+    X(QUEUE_DOWN, "queue_down")   /* the fleet's queue does not answer */                                              \
     X(TENANT_SHARE, "tenant_share")                                                                                    \
     X(TENANT_BREAKER, "tenant_breaker")                                                                                \
     X(HOST_BREAKER, "host_breaker")                                                                                    \

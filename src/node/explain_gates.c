@@ -53,6 +53,30 @@ void explain_look_recovery(struct explain_walk *w)
             t->losses);
 }
 
+/* ---- the store and the queue ---- */
+
+/* The error itself is in the log: it may name hosts and files. */
+void explain_look_store(struct explain_walk *w)
+{
+    int64_t since_ms = scheduler_status(w->view->scheduler).failing_since_ms;
+    if (!since_ms || w->claimed || w->task->due_ms > w->now_ms || w->task->target == TARGET_WORKER)
+        return;
+    explain_gate_unknown(w, EXPLAIN_STORE, "the store must answer first",
+                         "this node cannot claim it: the store cannot be reached, or cannot write, since %s",
+                         explain_when(since_ms).text);
+}
+
+/* Soon the node runs due tasks itself, unless it is told to wait (queue.fallback). */
+void explain_look_fleet_queue(struct explain_walk *w)
+{
+    struct scheduler_status s = scheduler_status(w->view->scheduler);
+    if (!s.queue_down_since_ms || s.falls_back || w->task->due_ms > w->now_ms || w->task->target == TARGET_WORKER)
+        return;
+    explain_gate_unknown(w, EXPLAIN_QUEUE_DOWN, "the queue must answer first",
+                         "the queue of the fleet does not answer since %s, and no worker gets it before it does",
+                         explain_when(s.queue_down_since_ms).text);
+}
+
 /* ---- pauses ---- */
 
 static void explain_queue_pause(struct explain_walk *w, const struct queue_rules *r)

@@ -58,6 +58,8 @@ struct explain_when explain_when(int64_t ms);
 /* Each looks at one gate, or at a few that are alike. */
 void explain_look_time(struct explain_walk *w);
 void explain_look_recovery(struct explain_walk *w);
+void explain_look_store(struct explain_walk *w);
+void explain_look_fleet_queue(struct explain_walk *w);
 void explain_look_blocked(struct explain_walk *w);
 void explain_look_pause(struct explain_walk *w);
 void explain_look_tenant(struct explain_walk *w);

@@ -8,6 +8,7 @@ enum {
     POLL_SHARED_MS = 1000, /* in case another node's nudge is lost */
     FORGET_LANES_MS = 1000,
     FIRE_ROUNDS = 32, /* in one step of the node */
+    CLOCK_JUMP_MS = 1000,
     REPLACE_STEPS = 1000,
     REPLACE_ARENA = 1 << 20,
 };
@@ -480,6 +481,18 @@ static void node_notice_stall(struct node *n)
     n->active_peers = ACTIVE_PEERS_UNKNOWN;
 }
 
+/* The wall clock has not gone along with the steady one. Tasks follow the wall clock, as users do. */
+static void node_notice_clock(struct node *n, struct moment now)
+{
+    int64_t jump_ms = (now.wall_ms - n->now.wall_ms) - (now.steady_ms - n->now.steady_ms);
+    if (jump_ms < CLOCK_JUMP_MS && jump_ms > -CLOCK_JUMP_MS)
+        return;
+    n->clock_set_ms = now.steady_ms;
+    n->clock_jump_ms = jump_ms;
+    metric_add(n->setup.metrics, METRIC_CLOCK_JUMPS, 1);
+    log_warn("clock_was_set", kv_i64("by_ms", jump_ms));
+}
+
 static void node_expect_step(struct node *n, int64_t wake)
 {
     bool awaits = scheduler_awaits(n->scheduler);
@@ -574,6 +587,7 @@ int64_t node_step(struct node *n, struct moment now)
         breaker_table_on_clock_set_back(n->breakers, n->now.wall_ms - now.wall_ms, now.wall_ms);
         scheduler_on_clock_set_back(n->scheduler, now);
     }
+    node_notice_clock(n, now);
     n->now = now;
     node_notice_stall(n);
     node_settle_in(n);

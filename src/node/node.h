@@ -83,8 +83,10 @@ struct node_setup {
     void (*observe_spawned)(void *context, const struct task *occurrence);
     /* NULL, or adds members to the document that other nodes read (struct node_row). */
     void (*describe)(void *context, struct jw *w);
-    /* NULL, or called for each task that found no free slot, as it is now. */
+    /* NULL, or called for each task that found no free slot, and for each missed occurrence that is skipped, as it is
+     * now; for each task that expired before it started. */
     void (*observe_gated)(void *context, const struct task *t);
+    void (*observe_expired)(void *context, const struct task *t, enum task_state from);
     /* NULL, or called when the node was marked dead and joins again under another id. */
     void (*rejoined)(void *context, struct uuid id);
     void *observe_context;
@@ -176,10 +178,13 @@ struct node_status {
     size_t running, queued, partitions;
     struct node_workers workers;
     bool recovering, draining, leader;
-    bool aside;       /* it does not schedule: other nodes do */
-    bool fenced;      /* its heartbeats are not answered: nothing fires */
-    int64_t skew_us;  /* by how much the machine's clock is behind the store's; 0: not at all, as far as is known */
-    int64_t error_us; /* of skew_us, at most */
+    bool aside;            /* it does not schedule: other nodes do */
+    bool fenced;           /* its heartbeats are not answered: nothing fires */
+    int64_t store_lost_ms; /* wall: its claims or its heartbeats fail since then; 0: they do not */
+    int64_t skew_us;      /* by how much the machine's clock is behind the store's; 0: not at all, as far as is known */
+    int64_t error_us;     /* of skew_us, at most */
+    int64_t clock_set_ms; /* wall: when the clock was set, in the last minutes; 0: it was not */
+    int64_t clock_jump_ms; /* by how much */
 };
 struct node_status node_status(const struct node *n);
 /* What due tasks lack because no worker has it, with the number of their lanes, in no order. */

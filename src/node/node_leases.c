@@ -8,13 +8,21 @@ static void node_on_lease_claim(void *context, const struct op_claim *claim)
     lanes_on_unblocked(scheduler_lanes(n->scheduler), claim->ret_unblocked_lanes, n->now.wall_ms);
 }
 
+static void node_on_expired(void *context, const struct task *t, enum task_state from)
+{
+    struct node *n = context;
+    if (n->setup.observe_expired)
+        n->setup.observe_expired(n->setup.observe_context, t, from);
+}
+
 void node_leasing_init(struct node *n)
 {
     n->leasing = leasing_new(&(struct leasing_setup){ .reaper = node_reaper_setup(n, n->setup.seed + 5),
                                                       .node = &n->id,
                                                       .lanes = scheduler_lanes(n->scheduler),
                                                       .shared = n->setup.shared,
-                                                      .answered = node_on_lease_claim });
+                                                      .answered = node_on_lease_claim,
+                                                      .expired = node_on_expired });
 }
 
 void node_lease(struct node *n, struct lease_ask *a, struct moment now)

@@ -1,6 +1,8 @@
 /* What a node shows of itself. */
 #include "node/node_internal.h"
 
+enum { CLOCK_SET_SHOWN_MS = 300000 };
+
 bool node_is_leader(const struct node *n)
 {
     assert_owned(&n->owner);
@@ -57,14 +59,24 @@ static struct node_workers node_workers(const struct node *n)
     return w;
 }
 
+static int64_t node_store_lost_ms(const struct node *n, const struct scheduler_status *s)
+{
+    int64_t beats_ms = membership_failing_since_ms(n->membership);
+    return beats_ms && s->failing_since_ms ? min_of(beats_ms, s->failing_since_ms)
+                                           : max_of(beats_ms, s->failing_since_ms);
+}
+
 struct node_status node_status(const struct node *n)
 {
     assert_owned(&n->owner);
+    struct scheduler_status scheduler = scheduler_status(n->scheduler);
+    bool clock_was_set = n->clock_jump_ms && n->now.steady_ms - n->clock_set_ms < CLOCK_SET_SHOWN_MS;
     const struct partitions *own = membership_own(n->membership);
     bool aside = !node_has_role(n, NODE_SCHEDULER);
     return (struct node_status){
-        .scheduler = scheduler_status(n->scheduler),
+        .scheduler = scheduler,
         .id = n->id,
+        .store_lost_ms = node_store_lost_ms(n, &scheduler),
         .running = worker_running(n->worker) + (n->fleet.worker ? worker_running(n->fleet.worker) : 0),
         .queued = node_queued(n),
         .workers = node_workers(n),
@@ -76,6 +88,8 @@ struct node_status node_status(const struct node *n)
         .partitions = own     ? partitions_count(own)
                       : aside ? 0
                               : PARTITIONS,
+        .clock_set_ms = clock_was_set ? n->now.wall_ms - (n->now.steady_ms - n->clock_set_ms) : 0,
+        .clock_jump_ms = clock_was_set ? n->clock_jump_ms : 0,
         .skew_us = membership_skew_us(n->membership),
         .error_us = membership_offset(n->membership).error_us,
     };

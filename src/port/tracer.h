@@ -5,7 +5,7 @@
 #include "core/task/trace.h"
 
 /* As OTLP numbers them. */
-enum span_kind { SPAN_SERVER = 2, SPAN_CLIENT = 3, SPAN_PRODUCER = 4, SPAN_CONSUMER = 5 };
+enum span_kind { SPAN_INTERNAL = 1, SPAN_SERVER = 2, SPAN_CLIENT = 3, SPAN_PRODUCER = 4, SPAN_CONSUMER = 5 };
 
 enum { SPAN_TEXT_MAX = 256 }; /* bytes; longer texts are cut */
 

@@ -45,6 +45,7 @@ struct backlog {
     pthread_cond_t wakeup;
     bool stopping;
     struct backlog_counts counts;
+    int64_t mine_ns;               /* steady: since when this node measures; 0: it does not */
     struct tenant_figure *tenants; /* NULL: this node does not measure */
     size_t tenant_count;
 };
@@ -204,6 +205,7 @@ static int64_t backlog_measure(struct backlog *b)
     pthread_mutex_lock(&b->lock);
     if (!rc)
         b->counts = counts;
+    b->mine_ns = !mine ? 0 : b->mine_ns ? b->mine_ns : begun_ns;
     pthread_mutex_unlock(&b->lock);
     int64_t cost_ms = (clock_steady_ns(b->setup.clock) - begun_ns) / 1000000; /* without what others do with it */
     if (!rc)
@@ -234,22 +236,41 @@ static void backlog_print_queues(const struct backlog_counts *c, struct buf *out
         buf_printf(out, "belfry_queue_backlog{tenant=\"_other\",queue=\"_other\"} %lld\n", (long long)c->other);
 }
 
+/* How long ago the count was made, or since when this node tries to; 0: it does not measure. */
+static int64_t backlog_age_ns(const struct backlog *b, const struct backlog_counts *c, int64_t mine_ns)
+{
+    int64_t from_ns = c->at_ns ? c->at_ns : mine_ns;
+    return from_ns && mine_ns ? max_of(clock_steady_ns(b->setup.clock) - from_ns, (int64_t)1) : 0;
+}
+
+int64_t backlog_counted_ms(struct backlog *b)
+{
+    pthread_mutex_lock(&b->lock);
+    int64_t age_ns = backlog_age_ns(b, &b->counts, b->mine_ns);
+    pthread_mutex_unlock(&b->lock);
+    return age_ns ? clock_wall_ms(b->setup.clock) - age_ns / 1000000 : 0;
+}
+
 void backlog_print(struct backlog *b, struct buf *out)
 {
     struct backlog_counts *c = xnew(*c);
     pthread_mutex_lock(&b->lock);
     *c = b->counts;
+    int64_t mine_ns = b->mine_ns;
     pthread_mutex_unlock(&b->lock);
-    int64_t age_ns = clock_steady_ns(b->setup.clock) - c->at_ns;
+    int64_t age_ns = backlog_age_ns(b, c, mine_ns);
+    if (age_ns)
+        buf_printf(out,
+                   "# HELP belfry_queue_depth_age_seconds How long ago belfry_queue_depth was counted\n"
+                   "# TYPE belfry_queue_depth_age_seconds gauge\nbelfry_queue_depth_age_seconds %.3f\n",
+                   (double)age_ns / 1e9);
     if (c->at_ns && age_ns < (int64_t)STALE_MS * 1000000) {
         buf_printf(out,
                    "# HELP belfry_queue_depth Due tasks that wait for their start, over all nodes; only on the leader\n"
                    "# TYPE belfry_queue_depth gauge\nbelfry_queue_depth %lld\n"
-                   "# HELP belfry_queue_depth_age_seconds How long ago it was counted\n"
-                   "# TYPE belfry_queue_depth_age_seconds gauge\nbelfry_queue_depth_age_seconds %.3f\n"
                    "# HELP belfry_backlog Due tasks in the store that wait, by priority class\n"
                    "# TYPE belfry_backlog gauge\n",
-                   (long long)c->total, (double)age_ns / 1e9);
+                   (long long)c->total);
         for (size_t i = 0; i < CLASSES; i++)
             buf_printf(out, "belfry_backlog{class=\"%s\"} %lld\n", priority_class_names[i], (long long)c->by_class[i]);
         backlog_print_queues(c, out);

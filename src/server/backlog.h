@@ -35,6 +35,9 @@ struct backlog;
 enum err backlog_new(const struct backlog_setup *setup, struct backlog **ret, struct error *e) must_use;
 void backlog_free(struct backlog *b); /* NULL is fine */
 
+/* When the backlog was last counted, or this node began to count it; 0: it does not. Any thread. */
+int64_t backlog_counted_ms(struct backlog *b);
+
 /* Lines of /metrics; none if this node does not measure. Any thread; does not wait for the store. */
 void backlog_print(struct backlog *b, struct buf *out);
 /* Due tasks of a tenant that wait in the store; -1: this node does not measure. Any thread; does not wait. */

@@ -24,6 +24,27 @@ void fleet_watch_check(struct fleet_watch *w)
         fleet_watch_log_change(w, (enum async_io_channel)i, what[i]);
 }
 
+const char *const fleet_backend_names[FLEET_BACKENDS] = {
+    [FLEET_QUEUE] = "queue", [FLEET_EVENTS] = "events", [FLEET_LEASE] = "lease"
+};
+
+int64_t fleet_watch_down_ms(struct async_io *c, enum fleet_backend backend)
+{
+    static const enum fleet_backend of_channel[ASYNC_IO_CHANNELS] = {
+        [ASYNC_IO_QUEUE] = FLEET_QUEUE, [ASYNC_IO_TAKE] = FLEET_QUEUE,  [ASYNC_IO_PUBLISH] = FLEET_EVENTS,
+        [ASYNC_IO_POLL] = FLEET_EVENTS, [ASYNC_IO_LEASE] = FLEET_LEASE,
+    };
+    int64_t down_ms = 0;
+    for (int i = 0; i < ASYNC_IO_CHANNELS; i++) {
+        struct async_io_health h;
+        if (of_channel[i] != backend)
+            continue;
+        async_io_threads_health(c, (enum async_io_channel)i, &h);
+        down_ms = max_of(down_ms, h.down_ms);
+    }
+    return down_ms;
+}
+
 void fleet_watch_write(struct async_io *c, enum async_io_channel channel, int64_t now_ms, struct jw *w)
 {
     struct async_io_health h;

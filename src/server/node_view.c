@@ -409,6 +409,10 @@ struct alert_facts node_view_alert_facts(struct node_view *v)
     struct alert_facts facts = { 0 };
     pthread_mutex_lock(&v->lock);
     facts.leaderless_since_ms = v->leaderless_since_ms;
+    facts.store_lost_since_ms = v->status.store_lost_ms;
+    facts.claim_failures = v->status.scheduler.claim_failures;
+    facts.clock_set_ms = v->status.clock_set_ms;
+    facts.clock_jump_ms = v->status.clock_jump_ms;
     for (size_t i = 0; i < v->nodes->n; i++)
         facts.nodes += v->nodes->v[i].alive;
     pthread_mutex_unlock(&v->lock);

@@ -218,6 +218,7 @@ static void server_write_metrics(void *context, struct buf *out)
     tenant_metrics_print(metrics_tenants(a->metrics), now_ms, &names, out); /* its last metric goes on: */
     buf_printf(out, "belfry_series_folded{kind=\"queue\"} %lld\n", (long long)backlog_folded(a->backlog));
     server_write_tls_metrics(a, out);
+    server_write_fleet_metrics(a, out);
 }
 
 /* ---- the backlog of all nodes ---- */
@@ -247,12 +248,23 @@ static int64_t server_busy_milli(void *context, struct reader *r)
                             : node_view_busy_milli(a->view, a->metrics);
 }
 
+static struct alert_facts server_node_facts(struct server *a)
+{
+    struct alert_facts facts = node_view_alert_facts(a->view);
+    if (!store_is_shared(a->store))
+        facts.leaderless_since_ms = 0;
+    facts.backend_lost_since_ms = server_backend_lost_ms(a);
+    facts.untold_since_ms = notifier_oldest_ms(a->notifier);
+    return facts;
+}
+
+/* Without a leader nobody counts the backlog. */
 static struct alert_facts server_alert_facts(void *context)
 {
     struct server *a = context;
-    struct alert_facts facts =
-        store_is_shared(a->store) ? node_view_alert_facts(a->view) : (struct alert_facts){ .nodes = 1 };
-    facts.untold_since_ms = notifier_oldest_ms(a->notifier);
+    struct alert_facts facts = server_node_facts(a);
+    int64_t counted_ms = backlog_counted_ms(a->backlog);
+    facts.uncounted_since_ms = counted_ms ? counted_ms : facts.leaderless_since_ms;
     return facts;
 }
 
@@ -268,11 +280,11 @@ static void server_on_alert(void *context, const struct alert_news *news)
         log_info("alert_ended", kv_cstr("alert", alert->name), kv_i64("since_ms", alert->since_ms));
 }
 
-/* The backlog's thread. */
+/* The backlog's thread. It has just counted. */
 static void server_on_counted(void *context, bool is_mine, struct reader *r)
 {
     struct server *a = context;
-    struct alert_facts facts = server_alert_facts(a);
+    struct alert_facts facts = server_node_facts(a);
     struct error e = { 0 };
     int64_t judged_ms = a->alerts.judged_ms;
     if (!is_mine)
@@ -427,12 +439,17 @@ static void server_on_spawned(void *context, const struct task *occurrence)
     transition_log_created(a->transitions, occurrence, 1);
 }
 
-static void server_on_gated(void *context, const struct task *t)
+static void server_on_expired(void *context, const struct task *t, enum task_state from)
 {
     struct server *a = context;
     if (a->http)
         live_on_written(api_server_live(a->http), t, 1);
-    transition_log_changed(a->transitions, t, TASK_SCHEDULED);
+    transition_log_changed(a->transitions, t, from);
+}
+
+static void server_on_gated(void *context, const struct task *t)
+{
+    server_on_expired(context, t, TASK_SCHEDULED);
 }
 
 static void server_describe(void *context, struct jw *w)
@@ -480,6 +497,7 @@ static void server_make_node(struct server *a)
         .observe_started = server_on_started,
         .observe_spawned = server_on_spawned,
         .observe_gated = server_on_gated,
+        .observe_expired = server_on_expired,
         .describe = server_describe,
         .observe_context = a,
     };

@@ -154,6 +154,23 @@ static void server_fleet_kv_if_known(struct jw *w, const char *name, bool known,
         jw_null(w);
 }
 
+int64_t server_backend_lost_ms(struct server *a)
+{
+    int64_t down_ms = 0;
+    for (size_t i = 0; a->fleet.enabled && i < FLEET_BACKENDS; i++)
+        down_ms = max_of(down_ms, fleet_watch_down_ms(a->fleet.async_io, (enum fleet_backend)i));
+    return down_ms ? clock_wall_ms(a->setup.clock) - down_ms : 0;
+}
+
+void server_write_fleet_metrics(struct server *a, struct buf *out)
+{
+    buf_text(out, "# HELP belfry_backend_down 1 if this node cannot reach a server of its fleet\n"
+                  "# TYPE belfry_backend_down gauge\n");
+    for (size_t i = 0; a->fleet.enabled && i < FLEET_BACKENDS; i++)
+        buf_printf(out, "belfry_backend_down{backend=\"%s\"} %d\n", fleet_backend_names[i],
+                   fleet_watch_down_ms(a->fleet.async_io, (enum fleet_backend)i) > 0);
+}
+
 void server_write_fleet_status(struct server *a, int64_t now_ms, struct jw *w)
 {
     if (!a->fleet.enabled)

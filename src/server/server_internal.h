@@ -240,3 +240,6 @@ void server_write_tls_metrics(struct server *a, struct buf *out);     /* any thr
 
 int64_t server_queue_timeout_max(void *context);                                /* any thread */
 void server_write_fleet_status(struct server *a, int64_t now_ms, struct jw *w); /* any thread */
+void server_write_fleet_metrics(struct server *a, struct buf *out);             /* any thread */
+/* Since when a server of the fleet cannot be reached; 0: all can, or there is no fleet. Any thread. */
+int64_t server_backend_lost_ms(struct server *a);

@@ -1,11 +1,21 @@
-"""A collector of spans: an HTTP receiver that decodes OTLP requests (protobuf), with a decoder of its own."""
+"""A collector of spans: an HTTP receiver that decodes OTLP requests (protobuf), with a decoder of its own. If OpenTelemetry's own classes are installed
+(otlp_proto/requirements.txt), each request is read by them, too, and both must read the same."""
 
 import dataclasses
+import glob
 import struct
+import sys
 
+from conftest import ROOT
 from server import Receiver, until
 
-KINDS = {2: "SERVER", 3: "CLIENT", 4: "PRODUCER", 5: "CONSUMER"}
+sys.path += [path for path in glob.glob(str(ROOT / "build-python/lib/python3*/site-packages")) if path not in sys.path]
+try:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+except ImportError:
+    ExportTraceServiceRequest = None
+
+KINDS = {1: "INTERNAL", 2: "SERVER", 3: "CLIENT", 4: "PRODUCER", 5: "CONSUMER"}
 
 
 def varint(data, at):
@@ -85,6 +95,29 @@ def read_request(data):
             inner = fields(scope_spans)
             assert fields(inner[1][0])[1] == [b"belfry"]
             spans += [read_span(s, resource) for s in inner[2]]
+    assert ExportTraceServiceRequest is None or read_by_the_library(data) == spans
+    return spans
+
+
+def value_of(pair):
+    return getattr(pair.value, pair.value.WhichOneof("value"))
+
+
+def read_by_the_library(data):
+    """The same by OpenTelemetry's classes."""
+    request = ExportTraceServiceRequest.FromString(data)
+    spans = []
+    for outer in request.resource_spans:
+        resource = {pair.key: value_of(pair) for pair in outer.resource.attributes}
+        for inner in outer.scope_spans:
+            spans += [Span(trace=s.trace_id.hex(), id=s.span_id.hex(), parent=s.parent_span_id.hex(), kind=KINDS[s.kind], name=s.name,
+                           start_ns=s.start_time_unix_nano, end_ns=s.end_time_unix_nano, attributes={pair.key: value_of(pair) for pair in s.attributes},
+                           links=[(link.trace_id.hex(), link.span_id.hex()) for link in s.links], failed=s.status.code == s.status.STATUS_CODE_ERROR,
+                           error=s.status.message, state=s.trace_state, sampled=s.flags & 1 == 1, resource=resource) for s in inner.spans]
+    known = ExportTraceServiceRequest()
+    known.CopyFrom(request)
+    known.DiscardUnknownFields()
+    assert known == request, "it has fields that OpenTelemetry does not know"
     return spans
 
 

@@ -124,6 +124,22 @@ def test_metrics_are_what_prometheus_expects(client, receiver):
     assert judged.returncode == 0, judged
 
 
+def test_the_id_of_a_request_comes_back_from_every_route(client):
+    """Whether it is answered or refused, with or without a valid key; a refusal has it in its body, too."""
+    routes = [*WRITES, LOGIN, *(("GET", path) for path in READS + PUBLIC), ("GET", "/nowhere"), ("PUT", "/health")]
+    for method, path in routes:
+        if (method, path) == ("DELETE", "/v1/session"):
+            continue  # it needs a cookie
+        for auth in (True, False):
+            request_id = f"{method}-{auth}-{path.strip('/')[-100:]}"
+            answer = client.request(method, path, headers={"X-Request-Id": request_id}, auth=auth)
+            assert answer.headers["x-request-id"] == request_id, (method, path, answer)
+            if answer.status >= 400:
+                assert answer.json["request_id"] == request_id, (method, path, answer)
+    refused = client.get("/v1/tasks", headers={"X-Request-Id": "a b"}, auth=False)
+    assert "x-request-id" not in refused.headers and "request_id" not in refused.json
+
+
 def test_openapi_describes_every_route_and_nothing_else(client):
     paths = client.get("/openapi.json").json["paths"]
     described = {(m.upper(), p.replace("{id}", NOBODY).replace("{other}", NOBODY).replace("{name}", "nobody")) for p, item in paths.items() for m in item if m in

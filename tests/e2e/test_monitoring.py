@@ -86,11 +86,18 @@ def stands(name, growth):
     return {series(name): f"7+{growth}x120"}
 
 
-CASES = {  # alert → (what is just not enough, …), what makes it fire
+def aged(seconds):
+    """The depth of the queue is 0, and was counted that long ago."""
+    return stands("belfry_tasks_claimed_total", 0) | level(0, "belfry_queue_depth") | level(seconds, "belfry_queue_depth_age_seconds")
+
+
+CASES = {  # alert → (what is just not enough, …), what makes it fire, or several of these
     "BelfryDown": ([level(0, "up") | level(1, "up", "b")], level(0, "up") | level(0, "up", "b")),
     "BelfryNothingClaimed": ([stands("belfry_tasks_claimed_total", 0) | of_leader(0, "belfry_queue_depth"),
-                              stands("belfry_tasks_claimed_total", 1) | of_leader(5, "belfry_queue_depth")],
-                             stands("belfry_tasks_claimed_total", 0) | of_leader(5, "belfry_queue_depth")),
+                              stands("belfry_tasks_claimed_total", 1) | of_leader(5, "belfry_queue_depth"),
+                              aged(119), aged(300) | stands("belfry_tasks_claimed_total", 1)],
+                             [stands("belfry_tasks_claimed_total", 0) | of_leader(5, "belfry_queue_depth"),
+                              stands("belfry_tasks_claimed_total", 0), aged(121)]),
     "BelfryDeadLetters": ([counter(9.9, "belfry_dead_letters_total")], counter(11.5, "belfry_dead_letters_total")),
     "BelfrySlowRuns": ([histogram("belfry_execution_duration_seconds", "30", "60", 0.951)], histogram("belfry_execution_duration_seconds", "30", "60", 0.949)),
     "BelfryFailures": ([failures(1000, 9.9), failures(10, 1.9)], failures(1000, 10.5)),
@@ -102,11 +109,12 @@ CASES = {  # alert → (what is just not enough, …), what makes it fire
     "BelfryNoLeader": ([leaders(0, 1)], leaders(0, 0)),
     "BelfryRecoveries": ([stands("belfry_tasks_recovered_total", 0)], counter(1, "belfry_tasks_recovered_total")),
     "BelfryClockSkew": ([level(-0.54, "belfry_clock_offset_seconds") | level(0.05, "belfry_clock_error_seconds")],
-                        level(-0.56, "belfry_clock_offset_seconds") | level(0.05, "belfry_clock_error_seconds")),
+                        [level(-0.56, "belfry_clock_offset_seconds") | level(0.05, "belfry_clock_error_seconds"), counter(1, "belfry_clock_jumps_total")]),
     "BelfryNotificationsStuck": ([level(300, "belfry_notification_oldest_seconds")],
                                  level(2, "belfry_notification_oldest_seconds") | level(301, "belfry_notification_oldest_seconds", "b")),
     "BelfryStoreSlow": ([histogram("belfry_store_wait_seconds", "1", "2.5", 0.991)], histogram("belfry_store_wait_seconds", "1", "2.5", 0.989)),
     "BelfryClaimsFailing": ([stands("belfry_claim_failures_total", 0)], counter(1, "belfry_claim_failures_total")),
+    "BelfryBackendDown": ([level(0, "belfry_backend_down", backend="queue")], level(0, "belfry_backend_down", backend="queue") | level(1, "belfry_backend_down", "b", backend="queue")),
     **{f"Belfry{kind}Budget{speed}": ([objective(kind, 0.95 * bad)], objective(kind, 1.05 * bad))
        for kind, budget in (("Start", 0.001), ("Success", 0.0001), ("Api", 0.001)) for speed, bad in (("Fast", 6 * budget), ("Slow", budget))},
     "BelfryWatchdog": ([], {}),
@@ -132,7 +140,8 @@ def cases_of(alert):
     for given in silent:
         yield judged(alert, given, {wait_s + 900: False})
     before = {wait_s - STEP_S: False} if wait_s else {}
-    yield judged(alert, firing, before | {wait_s + 360: True, wait_s + 600: True, wait_s + 900: True})
+    for given in firing if isinstance(firing, list) else [firing]:
+        yield judged(alert, given, before | {wait_s + 360: True, wait_s + 600: True, wait_s + 900: True})
 
 
 @needs_promtool

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from otlp import Collector
+from otlp import Collector, ExportTraceServiceRequest, read_by_the_library, read_request
 from server import Reply, now_ms, until
+from test_workflows_api import http, put
 
 pytestmark = pytest.mark.cluster
 
@@ -60,6 +61,21 @@ def test_request_attempts_and_calls_are_one_trace(traced, collector, receiver):
     assert "503" in first.error and first.end_ns / 1e6 <= now_ms()
 
 
+@pytest.mark.standalone("the same bytes from every node")
+@pytest.mark.skipif(ExportTraceServiceRequest is None, reason="opentelemetry-proto: scripts/install-python-tools could not install it, or was not run")
+def test_opentelemetrys_own_classes_read_the_same(traced, collector, receiver):
+    """Every kind of span, a link, an error, a state: the collector compares what it reads."""
+    client = traced(ratio="1").client()
+    receiver.answer("/gone", Reply(410))
+    client.post("/v1/tasks", {**receiver.target("/gone")}, headers=caller(tracestate="vendor=a"))
+    client.post("/v1/tasks", {"interval_seconds": 1, **receiver.target("/tick")}, headers=caller())
+    receiver.wait("/tick")
+    collector.wait_spans(kind="CLIENT", failed=True)
+    assert until(lambda: [s for s in collector.spans(kind="CONSUMER") if s.links])
+    bodies = [call.body for call in collector.to("/v1/traces")]
+    assert sum(len(read_by_the_library(body)) for body in bodies) == sum(len(read_request(body)) for body in bodies) > 4
+
+
 def test_a_caller_who_does_not_record_is_followed_but_failures_are_told(traced, collector, receiver):
     client = traced(ratio="1").client()
     receiver.answer("/quiet", Reply(404))
@@ -109,6 +125,23 @@ def test_occurrences_have_traces_of_their_own_with_a_link(traced, collector, rec
         assert run.parent == "" and run.links == [(TRACE, server.id)] and run.attributes["belfry.parent"] == made.json["id"]
 
 
+def test_a_run_of_a_workflow_is_a_span_with_its_steps_below(traced, collector, receiver):
+    """A run with a step and a step that is a run itself, which has one step."""
+    client = traced().client()
+    put(client, "inner", {"steps": [{"name": "deep", **http(receiver, "/step")}]})
+    outer = {"steps": [{"name": "one", **http(receiver, "/step")}, {"name": "two", "depends_on": ["one"], "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]}
+    made = client.post("/v1/workflows", {"definition": outer}, headers=caller())
+    assert made.status == 201, made
+    receiver.wait("/step", 2)
+    [run] = collector.wait_spans(trace=TRACE, name="workflow")
+    [server] = collector.wait_spans(trace=TRACE, kind="SERVER")
+    assert (run.kind, run.parent, run.attributes["belfry.state"], run.attributes["belfry.task"]) == ("INTERNAL", server.id, "COMPLETED", made.json["id"])
+    [below] = collector.spans(trace=TRACE, name="step")
+    attempts = {s.parent: s for s in collector.wait_spans(2, trace=TRACE, kind="CONSUMER")}
+    assert below.parent == run.id and attempts.keys() == {run.id, below.id}
+    assert run.start_ns <= attempts[run.id].end_ns <= attempts[below.id].end_ns <= below.end_ns <= run.end_ns
+
+
 def test_tracestate_leaves_if_it_is_set(traced, receiver):
     client = traced(BELFRY_TRACE_STATE="true").client()
     client.post("/v1/tasks", receiver.target("/state"), headers=caller(tracestate="vendor=a"))
@@ -148,8 +181,8 @@ def test_openmetrics_has_exemplars(traced, receiver):
         assert answer.status == 200 and answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
         lines = answer.body.decode().splitlines()
         assert lines[-1] == "# EOF" and lines.count("# EOF") == 1
-        for name in ("delay", "duration"):
-            found = [line for line in lines if line.startswith(f"belfry_execution_{name}_seconds_bucket") and " # " in line]
+        for name in ("execution_delay", "execution_duration", "start_delay"):
+            found = [line for line in lines if line.startswith(f"belfry_{name}_seconds_bucket") and " # " in line]
             assert found and all(re.search(rf' # \{{trace_id="{trace}"\}} \d+\.\d{{6}} \d+\.\d{{3}}$', line) for line in found), lines
         described = dict(line.split()[2:4] for line in lines if line.startswith("# TYPE "))
         assert len(described) == sum(line.startswith("# TYPE ") for line in lines), "each family is described once"

@@ -62,6 +62,30 @@ def test_all_logs_the_whole_course(make_server, receiver):
     assert [t["to"] for t in seen] == ["SCHEDULED", "RUNNING", "COMPLETED"]
 
 
+def test_what_ends_without_an_attempt_is_logged(make_server):
+    """By default an expiry, which is a failure. With all, also a cancel of a task that is claimed ahead."""
+    server = make_server(env={"BELFRY_LOG_TRANSITIONS": "failures"})
+    client = server.client()
+    expired = client.create(queue="outside", target_type="WORKER", expires_after_seconds=1)["id"]
+    [line] = until(lambda: transitions(server, expired))
+    assert (line["from"], line["to"]) == ("SCHEDULED", "EXPIRED") and "no worker leased it" in line["error"]
+
+
+@pytest.mark.standalone("it sets the clock")
+def test_missed_occurrences_and_claims_that_are_cancelled_are_logged(make_server, clock):
+    server = make_server(env={"BELFRY_LOG_TRANSITIONS": "all", **clock.env})
+    client = server.client()
+    task = client.create(interval_seconds=60, catch_up_mode="SKIP_MISSED", target_type="NOOP")["id"]
+    claimed = client.create(delay="5s", target_type="NOOP")["id"]
+    until(lambda: "belfry_tasks_ahead 1" in client.get("/metrics").body.decode())
+    client.act(claimed, "cancel")
+    seen = until(lambda: len(v := transitions(server, claimed)) == 2 and v)
+    assert [(t.get("from"), t["to"]) for t in seen] == [(None, "SCHEDULED"), ("SCHEDULED", "CANCELLED")]
+    clock.jump(300_000)
+    skips = lambda: [line for line in list(server.lines) if "event=transition " in line and f"parent={task} " in line and "to=SKIPPED " in line]
+    until(skips, why=lambda: server.log()[-2000:])
+
+
 @pytest.mark.standalone("a setting of the log")
 def test_none_logs_nothing(make_server, receiver):
     server = make_server(env={"BELFRY_LOG_TRANSITIONS": "none"})

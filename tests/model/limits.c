@@ -105,6 +105,7 @@ enum err memory_backlog(struct reader *r, int64_t now_ms, struct arena *a, struc
             return memory_no_room(e);
         if (row.due)
             rows.v[rows.n++] = row;
+        rows.by_partition[0] += row.due;
     }
     *ret = rows;
     return ERR_OK;

@@ -79,6 +79,8 @@ static void exchange_read_fields(struct request *q)
     for (size_t i = 0; i < x->head->field_count; i++)
         exchange_read_field(q, http_span_str(x->head->fields[i].name, x->text),
                             http_span_str(x->head->fields[i].value, x->text));
+    if (trace_request_is_valid(q->head.request_id))
+        q->response.request_id = q->head.request_id;
 }
 
 /* A request that may change something is a span. Then it is the caller of the tasks that it makes. */
@@ -105,11 +107,10 @@ static void exchange_end_span(const struct request *q)
     if (!q->span.id || !q->route)
         return;
     request_span_end(&q->span, setup->tracer,
-                     &(struct request_span_facts){
-                         .route = q->route->action,
-                         .status = q->response.status,
-                         .tenant = q->authenticated ? q->who.tenant : 0,
-                         .request = trace_request_is_valid(q->head.request_id) ? q->head.request_id : S("") },
+                     &(struct request_span_facts){ .route = q->route->action,
+                                                   .status = q->response.status,
+                                                   .tenant = q->authenticated ? q->who.tenant : 0,
+                                                   .request = q->response.request_id },
                      clock_wall_us(setup->clock));
 }
 
@@ -358,9 +359,9 @@ static void exchange_add_timing(struct http_answer *a, const struct request *q)
 static void exchange_add_request_id(struct http_answer *a, const struct request *q)
 {
     char text[TRACE_REQUEST_MAX + 1];
-    if (!trace_request_is_valid(q->head.request_id))
+    if (!q->response.request_id.n)
         return;
-    snprintf(text, sizeof text, STR_FMT, STR_ARG(q->head.request_id));
+    snprintf(text, sizeof text, STR_FMT, STR_ARG(q->response.request_id));
     http_answer_add(a, "X-Request-Id", text);
 }
 

@@ -76,7 +76,8 @@ static void request_log_failure(struct request *q, const struct error *e)
     if (last_ns && now_ns - last_ns < SECOND_NS)
         return;
     atomic_store(&q->server->logged_ns, now_ns);
-    log_error("request_failed", kv_cstr("method", method_name(q->method)), kv_str("path", q->path), kv_err(e));
+    log_error("request_failed", kv_cstr("method", method_name(q->method)), kv_str("path", q->path),
+              kv_str("request", q->response.request_id), kv_err(e));
 }
 
 enum handled request_fail(struct request *q, const struct error *e)

@@ -27,10 +27,10 @@ void response_release(struct response *r)
     buf_release(&r->body);
 }
 
-/* Empties the answer, except the settings of the connection and the rate limit headers. */
+/* Empties the answer, except the settings of the connection, the id of the request and the rate limit headers. */
 static void response_reset(struct response *r)
 {
-    struct response kept = { .body = r->body, .close = r->close };
+    struct response kept = { .body = r->body, .close = r->close, .request_id = r->request_id };
     buf_reset(&kept.body);
     memcpy(kept.rate, r->rate, sizeof kept.rate);
     memcpy(kept.rate_policy, r->rate_policy, sizeof kept.rate_policy);
@@ -64,7 +64,8 @@ static void write_errors(struct jw *w, const struct error *e, size_t n)
 }
 
 /* n errors; the first one is the sentence. */
-static void problem_write_all(struct jw *w, enum problem p, const struct error *e, size_t n, const char *detail)
+static void problem_write_all(struct jw *w, enum problem p, const struct error *e, size_t n, const char *detail,
+                              struct str request_id)
 {
     char text[sizeof(struct error) + 64], type[96], more[48] = "";
     if (n > 1)
@@ -81,6 +82,8 @@ static void problem_write_all(struct jw *w, enum problem p, const struct error *
     jw_kv_cstr(w, "title", problems[p].title);
     jw_kv_i64(w, "status", problems[p].status);
     jw_kv_cstr(w, "detail", text);
+    if (request_id.n)
+        jw_kv_str(w, "request_id", request_id);
     if (e && e->field[0])
         write_errors(w, e, n);
     jw_object_end(w);
@@ -88,7 +91,7 @@ static void problem_write_all(struct jw *w, enum problem p, const struct error *
 
 void problem_write(struct jw *w, enum problem p, const struct error *e, const char *detail)
 {
-    problem_write_all(w, p, e, 1, detail);
+    problem_write_all(w, p, e, 1, detail, S(""));
 }
 
 static void respond_with(struct response *r, enum problem p, const struct error *e, size_t n, const char *detail)
@@ -101,7 +104,7 @@ static void respond_with(struct response *r, enum problem p, const struct error 
                                                                           : 0;
     struct jw w;
     jw_init(&w, &r->body);
-    problem_write_all(&w, p, e, n, detail);
+    problem_write_all(&w, p, e, n, detail, r->request_id);
 }
 
 void respond_problem(struct response *r, enum problem p, const char *detail, ...)

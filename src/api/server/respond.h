@@ -67,6 +67,7 @@ struct response {
     bool is_page;                   /* for browsers: with the headers of the dashboard (api/dashboard/site.h) */
     const char *cache;              /* Cache-Control; NULL: no-cache if it is static, else no-store */
     bool close;                     /* close the connection after this answer */
+    struct str request_id;          /* the caller's X-Request-Id, borrowed; empty: none. Problems name it */
 };
 
 void response_init(struct response *r);

@@ -35,6 +35,20 @@ static void alerts_write(struct jw *w, const struct alert *a)
     jw_object_end(w);
 }
 
+/* The figures, or none while the store is away: then the facts tell of that. */
+static enum err alerts_read(struct request *q, struct reader *r, struct stats_history *ret, bool *ret_lost,
+                            struct error *e)
+{
+    int64_t end_ms = (q->now_ms - ALERTS_WRITTEN_MS) / STATS_MINUTE_MS * STATS_MINUTE_MS;
+    enum err rc = reader_stats_history(r, STATS_ALL, end_ms, ALERTS_HISTORY_MINUTES, &q->arena, ret, e);
+    *ret_lost = rc == ERR_UNAVAILABLE;
+    if (!*ret_lost)
+        return rc;
+    stats_history_init(ret, end_ms - (int64_t)ALERTS_HISTORY_MINUTES * STATS_MINUTE_MS, ALERTS_HISTORY_MINUTES);
+    stats_history_close(ret);
+    return ERR_OK;
+}
+
 enum handled alerts_list(struct request *q, struct reader *r)
 {
     const struct api_setup *setup = &q->server->setup;
@@ -42,13 +56,15 @@ enum handled alerts_list(struct request *q, struct reader *r)
     struct alert_facts facts = { .nodes = 1 };
     struct alert alerts[ALERTS_MAX];
     cleanup_with(stats_history_release) struct stats_history h = { 0 };
+    bool is_lost;
     if (!request_require_default_tenant(q))
         return HANDLED_DONE;
-    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) ||
-        reader_stats_history(r, STATS_ALL, q->now_ms - ALERTS_WRITTEN_MS, ALERTS_HISTORY_MINUTES, &q->arena, &h, &e))
+    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || alerts_read(q, r, &h, &is_lost, &e))
         return request_fail(q, &e);
     if (setup->alert_facts)
         facts = setup->alert_facts(setup->context);
+    if (is_lost && !facts.store_lost_since_ms)
+        facts.store_lost_since_ms = q->now_ms;
     size_t n = alerts_judge(&h, &facts, alerts);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);

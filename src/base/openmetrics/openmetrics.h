@@ -6,8 +6,8 @@
 
 enum { EXEMPLAR_TRACE = 32 }; /* hexadecimal digits of a trace id */
 
-/* One of the values of a histogram, with its trace; the latest one of each bucket is kept. Of EXECUTION_DELAY and
- * EXECUTION_TIME. metric_observe_us counts the value. */
+/* One of the values of a histogram, with its trace; the latest one of each bucket is kept. Of EXECUTION_DELAY,
+ * EXECUTION_TIME and START_DELAY. metric_observe_us counts the value. */
 void metric_note_exemplar(struct metrics *m, enum metric id, int64_t us, const char trace[EXEMPLAR_TRACE],
                           int64_t now_ms);
 

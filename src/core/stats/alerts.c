@@ -98,6 +98,46 @@ static double alert_claims_failing(const struct stats_history *h, size_t at)
     return (double)stats_history_sum(h, at, 2, STAT_CLAIM_FAILURES) / 2;
 }
 
+/* ---- what the node sees ---- */
+
+/* Each says since when its alert holds by what the node sees, and the value; 0: it does not. */
+
+/* Nobody knows what waits, and nothing was claimed meanwhile. */
+static int64_t alert_uncounted_since(const struct stats_history *h, const struct alert_facts *f, double *ret)
+{
+    int64_t since_ms = f->uncounted_since_ms + ALERTS_UNCOUNTED_MS;
+    int64_t end_ms = h->from_ms + (int64_t)h->n * STATS_MINUTE_MS;
+    size_t first = h->n;
+    if (!f->uncounted_since_ms || since_ms > end_ms)
+        return 0;
+    while (first > 0 && h->n - first < ALERTS_BACK_MINUTES && !stats_history_sum(h, first - 1, 2, STAT_CLAIMED))
+        first--;
+    *ret = 1;
+    return first < h->n ? max_of(since_ms, h->from_ms + (int64_t)first * STATS_MINUTE_MS) : 0;
+}
+
+static int64_t alert_store_lost_since(const struct stats_history *h, const struct alert_facts *f, double *ret)
+{
+    int64_t end_ms = h->from_ms + (int64_t)h->n * STATS_MINUTE_MS;
+    double minutes = (double)max_of(end_ms - f->store_lost_since_ms, (int64_t)STATS_MINUTE_MS) / STATS_MINUTE_MS;
+    *ret = (double)max_of(f->claim_failures, (int64_t)1) / minutes;
+    return f->store_lost_since_ms;
+}
+
+static int64_t alert_clock_set_since(const struct stats_history *h, const struct alert_facts *f, double *ret)
+{
+    (void)h;
+    *ret = (double)max_of(f->clock_jump_ms, -f->clock_jump_ms) / 1000;
+    return f->clock_set_ms;
+}
+
+static int64_t alert_backend_lost_since(const struct stats_history *h, const struct alert_facts *f, double *ret)
+{
+    (void)h;
+    *ret = 1;
+    return f->backend_lost_since_ms;
+}
+
 /* ---- objectives: the part of the events of a window that were bad ---- */
 
 typedef double alert_bad_fn(const struct stats_history *h, size_t at, size_t minutes);
@@ -162,7 +202,7 @@ BURN(api, alert_bad_requests)
 #define FAST "The error budget of a month is used up within days"
 #define SLOW "The error budget of a month is used up before its end"
 
-/* Alerts without a value function go by struct alert_facts. */
+/* Alerts without a function go by struct alert_facts in their own way. */
 /* clang-format off */
 static const struct alert_rule {
     const char *name;
@@ -171,9 +211,10 @@ static const struct alert_rule {
     double threshold; /* it holds above it */
     double (*value)(const struct stats_history *h, size_t at);
     const char *unit, *summary;
+    int64_t (*since)(const struct stats_history *h, const struct alert_facts *f, double *ret);
 } alert_rules[] = {
     { "BelfryDown", ALERT_CRITICAL, 1, 0, NULL, "servers", "No server of Belfry answers" },
-    { "BelfryNothingClaimed", ALERT_CRITICAL, 5, 0, alert_nothing_claimed, "tasks", "Due tasks wait, and none is claimed" },
+    { "BelfryNothingClaimed", ALERT_CRITICAL, 5, 0, alert_nothing_claimed, "tasks", "Due tasks wait, and none is claimed", alert_uncounted_since },
     { "BelfryDeadLetters", ALERT_HIGH, 10, 10, alert_dead_letters, "tasks/min", "Tasks become dead letters" },
     { "BelfrySlowRuns", ALERT_HIGH, 15, 30, alert_slow_runs, "s", "One in 20 attempts runs for longer than 30 s" },
     { "BelfryFailures", ALERT_HIGH, 5, 0.01, alert_failures, "ratio", "More than 1 % of the attempts fail" },
@@ -184,10 +225,11 @@ static const struct alert_rule {
     { "BelfryLowWaits", ALERT_MEDIUM, 1, 300, alert_low_waits, "s", "A due task of low priority has waited for more than 5 min" },
     { "BelfryNoLeader", ALERT_MEDIUM, 2, 0, NULL, "leaders", "No node of the cluster leads" },
     { "BelfryRecoveries", ALERT_MEDIUM, 5, 0, alert_recoveries, "tasks/min", "Claims of processes that died are released again and again" },
-    { "BelfryClockSkew", ALERT_MEDIUM, 2, 0.5, alert_clock_skew, "s", "The clock of a node differs from that of the store" },
+    { "BelfryClockSkew", ALERT_MEDIUM, 2, 0.5, alert_clock_skew, "s", "The clock of a node differs from that of the store", alert_clock_set_since },
     { "BelfryNotificationsStuck", ALERT_MEDIUM, 1, 300, NULL, "s", "A notification has been due for more than 5 min" },
     { "BelfryStoreSlow", ALERT_MEDIUM, 5, 1, alert_store_slow, "s", "One in 100 operations waits for more than 1 s for the store" },
-    { "BelfryClaimsFailing", ALERT_MEDIUM, 5, 0, alert_claims_failing, "claims/min", "The store does not answer claims" },
+    { "BelfryClaimsFailing", ALERT_MEDIUM, 5, 0, alert_claims_failing, "claims/min", "The store does not answer claims", alert_store_lost_since },
+    { "BelfryBackendDown", ALERT_MEDIUM, 1, 0, NULL, "backends", "The queue, the events or the lease of the fleet cannot be reached", alert_backend_lost_since },
     { "BelfryStartBudgetFast", ALERT_CRITICAL, 0, 0.0144, alert_start_fast, "ratio", FAST },
     { "BelfryStartBudgetSlow", ALERT_MEDIUM, 0, 0.001, alert_start_slow, "ratio", SLOW },
     { "BelfrySuccessBudgetFast", ALERT_CRITICAL, 0, 0.00144, alert_success_fast, "ratio", FAST },
@@ -211,6 +253,19 @@ static void alert_judge_figures(const struct alert_rule *r, const struct stats_h
         first--;
     ret->since_ms = h->from_ms + (int64_t)first * STATS_MINUTE_MS;
     ret->state = last - first >= (size_t)r->for_minutes ? ALERT_FIRING : ALERT_PENDING;
+}
+
+/* Facts may tell of it earlier than figures do, or if no figures can be written. */
+static void alert_judge_since(const struct alert_rule *r, const struct stats_history *h,
+                              const struct alert_facts *facts, struct alert *ret)
+{
+    double value = 0;
+    int64_t since_ms = r->since(h, facts, &value), end_ms = h->from_ms + (int64_t)h->n * STATS_MINUTE_MS;
+    if (!since_ms || (ret->since_ms && ret->since_ms <= since_ms))
+        return;
+    ret->value = value > ret->value ? value : ret->value;
+    ret->since_ms = since_ms;
+    ret->state = end_ms - since_ms >= ret->for_ms ? ALERT_FIRING : ALERT_PENDING;
 }
 
 /* Holds above its threshold, as an alert of figures does. */
@@ -259,7 +314,9 @@ size_t alerts_judge(const struct stats_history *h, const struct alert_facts *fac
                                  .for_ms = (int64_t)r->for_minutes * STATS_MINUTE_MS };
         if (r->value)
             alert_judge_figures(r, h, &ret[i]);
-        else
+        if (r->since)
+            alert_judge_since(r, h, facts, &ret[i]);
+        if (!r->value && !r->since)
             alert_judge_facts(h, facts, &ret[i]);
     }
     return array_count(alert_rules);

@@ -1,5 +1,6 @@
 #include "core/task/settle_metrics.h"
 
+#include "base/openmetrics/openmetrics.h"
 #include "base/stats/stats.h"
 #include "base/tenant_metrics.h"
 
@@ -37,6 +38,8 @@ static void settle_count_execution(struct metrics *m, const struct settled_attem
     }
     if (x->attempt == 1 && settle_is_own_delay(x->late_by)) {
         metric_observe_us(m, METRIC_START_DELAY, delay_us);
+        if (s->trace)
+            metric_note_exemplar(m, METRIC_START_DELAY, delay_us, s->trace, x->completed_us / 1000);
         stats_observe_us(stats, STAT_DELAY_0, delay_us);
         tenant_metrics_observe_delay_us(metrics_tenants(m), s->tenant, delay_us);
     }

@@ -43,8 +43,10 @@ struct str trace_for_steps(const struct task *run); /* the task.trace of its ste
 struct trace trace_new(struct uuid id);             /* one that begins here, for a new id */
 uint64_t trace_span_parse(const char *text);        /* digits, at most TRACE_SPAN; 0: the text is empty */
 
-/* The spans of one attempt, of its call to the target, and of a request. Every process computes the same. Never 0. */
-enum trace_part { TRACE_RUN = 1, TRACE_CALL, TRACE_REQUEST };
+/* The spans of one attempt, of its call to the target, of a request, and of a run of a workflow or a step that has
+ * steps of its own (fence 0: it has one span, whose id its steps can compute). Every process computes the same. Never
+ * 0. */
+enum trace_part { TRACE_RUN = 1, TRACE_CALL, TRACE_REQUEST, TRACE_WORKFLOW };
 uint64_t trace_span(struct uuid task, int64_t fence, enum trace_part part);
 void trace_span_text(uint64_t span, char out[TRACE_SPAN + 1]);
 

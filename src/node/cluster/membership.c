@@ -15,6 +15,7 @@ enum {
     LEASE_BEATS = 10, /* the length of the leader's lease */
     RENEW_BEATS = 3,
     DOC_MAX = 4096,
+    SKEW_US = 500000, /* as of BelfryClockSkew */
 };
 
 struct membership *membership_new(const struct membership_setup *setup, struct moment now)
@@ -114,6 +115,16 @@ static void membership_renew_lease(struct membership *m)
 
 /* ---- heartbeats ---- */
 
+static void membership_tell_skew(struct membership *m, int64_t error_us)
+{
+    bool is_skewed = max_of(m->skew_us, -m->skew_us) - error_us > SKEW_US;
+    if (is_skewed && !m->is_skewed)
+        log_warn("clock_skewed", kv_i64("behind_ms", m->skew_us / US_PER_MS));
+    else if (!is_skewed && m->is_skewed)
+        log_info("clock_agrees", kv_i64("behind_ms", m->skew_us / US_PER_MS));
+    m->is_skewed = is_skewed;
+}
+
 static void membership_measure_clock(struct membership *m, int64_t store_us, int64_t now_us)
 {
     if (!store_us)
@@ -121,6 +132,7 @@ static void membership_measure_clock(struct membership *m, int64_t store_us, int
     offset_add(&m->offset, m->asked_us, now_us, store_us);
     struct offset_view v = offset_view(&m->offset, now_us);
     m->skew_us = v.middle_us + now_us - clock_machine_us(m->setup.clock);
+    membership_tell_skew(m, v.error_us);
     clock_correct(m->setup.clock, v.low_us, 2 * v.error_us);
 }
 
@@ -201,8 +213,10 @@ static void membership_on_heartbeat(struct op *op)
         membership_apply_heartbeat(m, now_us);
         return;
     }
-    if (op->rc && !m->failed++)
+    if (op->rc && !m->failed++) {
+        m->failing_us = m->asked_us;
         log_warn("heartbeat_failed", kv_err(&op->error));
+    }
     arena_release(&op->arena);
     if (dead)
         membership_die(m);
@@ -297,6 +311,11 @@ int64_t membership_step(struct membership *m, struct moment now)
 void membership_heartbeat_now(struct membership *m)
 {
     m->at_once = m->setup.shared || m->setup.fleet;
+}
+
+int64_t membership_failing_since_ms(const struct membership *m)
+{
+    return m->failed ? m->now.wall_ms - (membership_steady_us(m) - m->failing_us) / US_PER_MS : 0;
 }
 
 struct uuid membership_id(const struct membership *m)

@@ -49,6 +49,9 @@ int64_t membership_step(struct membership *m, struct moment now); /* when to cal
 /* The nodes or the workers have changed, or must be told of something. */
 void membership_heartbeat_now(struct membership *m);
 
+/* Wall: when the first of the heartbeats was sent that the store has not taken since; 0: it took the last one. */
+int64_t membership_failing_since_ms(const struct membership *m);
+
 struct uuid membership_id(const struct membership *m);
 bool membership_has_joined(const struct membership *m);
 

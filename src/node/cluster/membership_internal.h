@@ -35,6 +35,8 @@ struct membership {
     int64_t fires_until_ms, promised_ms;
     int64_t sent_us, answered_us; /* of the last heartbeat that was answered without error; 0: none */
     uint64_t failed;              /* in a row */
+    int64_t failing_us;           /* when the first of these was sent */
+    bool is_skewed;               /* the log has it */
     int64_t beats;                /* this node's count, as of the last answer */
     bool dead_held;               /* the last heartbeat said that dead nodes hold claims */
 

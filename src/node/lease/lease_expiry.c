@@ -42,10 +42,13 @@ static void lease_expiry_on_put(struct op *op)
     struct reaper *r = &l->reaper;
     const struct op_put *put = container_of(op, struct op_put, op);
     arena_release(&op->arena);
-    if (op->rc == ERR_OK)
+    if (op->rc == ERR_OK) {
         metric_add_for(r->setup.metrics, METRIC_TASKS_EXPIRED, put->task->tenant, 1);
-    else if (op->rc != ERR_CONFLICT && op->rc != ERR_NOT_FOUND) /* else it was claimed or changed meanwhile */
+        if (l->setup.expired)
+            l->setup.expired(r->setup.context, put->task, put->state);
+    } else if (op->rc != ERR_CONFLICT && op->rc != ERR_NOT_FOUND) { /* else it was claimed or changed meanwhile */
         log_warn("expire_failed", kv_err(&op->error));
+    }
     r->setup.unblocked(r->setup.context,
                        op->rc ? UINT64_MAX : op_unblocked(put->ret_unblocked_lanes, put->ret_arrivals_left));
     if (--l->puts_in_flight)

@@ -13,6 +13,9 @@ struct lease_expiry_setup {
     bool shared; /* other nodes give leases too: the store is asked even if this node has given none */
     void (*over)(void *leasing, const struct task *t); /* a lease is over, and its task settled */
     void *leasing;
+    /* Called with the reaper's context: a task has expired before it started, and is as t says. NULL: nobody wants to
+     * know. */
+    void (*expired)(void *context, const struct task *t, enum task_state from);
 };
 
 struct lease_expiry;

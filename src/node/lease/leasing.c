@@ -61,9 +61,11 @@ struct leasing *leasing_new(const struct leasing_setup *setup)
     map_init(&l->queues, HASH_STABLE);
     uuid_gen_init(&l->ids, setup->reaper.seed);
     prng_init(&l->random, setup->reaper.seed + 2);
-    struct lease_expiry_setup expiry = {
-        .reaper = setup->reaper, .shared = setup->shared, .over = leasing_on_expired, .leasing = l
-    };
+    struct lease_expiry_setup expiry = { .reaper = setup->reaper,
+                                         .shared = setup->shared,
+                                         .over = leasing_on_expired,
+                                         .leasing = l,
+                                         .expired = setup->expired };
     expiry.reaper.seed++;
     l->expiry = lease_expiry_new(&expiry);
     return l;

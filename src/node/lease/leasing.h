@@ -45,6 +45,7 @@ struct leasing_setup {
     bool shared; /* other nodes give leases, too: the store counts running leases */
     /* Called with the reaper's context: what a claim has blocked, replaced or unblocked. */
     void (*answered)(void *context, const struct op_claim *claim);
+    void (*expired)(void *context, const struct task *t, enum task_state from); /* as lease_expiry_setup.expired */
 };
 
 struct leasing *leasing_new(const struct leasing_setup *setup);

@@ -140,8 +140,10 @@ static void scheduler_on_claim_read_back(struct op *op)
     }
     s->claiming = NULL;
     s->retry_ms = 0;
-    if (c->readback.ret.n)
+    if (c->readback.ret.n) { /* else the store can be read, and perhaps not be written */
+        s->failing_ms = 0;
         scheduler_arm(s, c, &c->readback.ret);
+    }
     claim_unref(c);
 }
 
@@ -165,6 +167,9 @@ static void scheduler_claim_failed(struct scheduler *s, struct claim *c)
 {
     log_warn("claim_failed", kv_err(&c->op.error));
     metric_add(s->setup.metrics, METRIC_CLAIM_FAILURES, 1);
+    s->failures = s->failing_ms ? s->failures + 1 : 1;
+    s->failing_ms = s->failing_ms ? s->failing_ms : max_of(s->now.steady_ms, (int64_t)1);
+    s->failed_ms = s->now.steady_ms;
     s->retry_ms = min_of(max_of(s->retry_ms * 2, (int64_t)RETRY_MIN_MS), (int64_t)RETRY_MAX_MS);
     s->retry_at_ms = s->now.steady_ms + s->retry_ms;
     if (c->op.kind == OP_CLAIM) {
@@ -226,7 +231,7 @@ static void scheduler_on_claimed(struct op *op)
     }
     const struct op_claim *a = &c->ask;
     s->claiming = NULL;
-    s->retry_ms = 0;
+    s->retry_ms = s->failing_ms = 0;
     s->last_claim_ms = a->now_ms;
     s->answered = true;
     s->answered_begun_ms = c->begun_ms;

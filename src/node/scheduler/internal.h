@@ -134,6 +134,8 @@ struct scheduler {
     struct retaking retaking;
     int64_t retry_at_ms, polled_ms; /* steady */
     int64_t retry_ms, last_claim_ms;
+    int64_t failing_ms, failed_ms; /* steady: since when claims fail, and when the last one did; 0: they do not */
+    int64_t failures;              /* since failing_ms */
     int64_t slowest_ms, window_ms, ahead_ms;
     bool answered;             /* a claim was answered since the last step: the next step measures how long it took */
     int64_t answered_begun_ms; /* steady: when that claim was made */

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 
-enum { RULES_WAIT_MS = 100 };
+enum { RULES_WAIT_MS = 100, FAILING_MS = 10000 };
 
 static void scheduler_on_spawned(void *context, const struct task *t)
 {
@@ -23,6 +23,12 @@ static void scheduler_on_spawned(void *context, const struct task *t)
         s->setup.nudge(s->setup.context, t);
     if (s->setup.spawned)
         s->setup.spawned(s->setup.context, t);
+}
+
+static void scheduler_on_skipped(void *context, const struct task *t)
+{
+    struct scheduler *s = context;
+    s->setup.gated(s->setup.context, t);
 }
 
 struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct moment now)
@@ -50,6 +56,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
                                                       .ahead_ms = setup->spawn_ahead_ms,
                                                       .poll_ms = setup->poll_ms,
                                                       .spawned = scheduler_on_spawned,
+                                                      .skipped = scheduler_on_skipped,
                                                       .context = s },
                              now);
     uuid_gen_init(&s->ids, setup->seed ^ 0x5ced);
@@ -459,8 +466,20 @@ bool scheduler_is_idle(const struct scheduler *s)
            list_empty(&s->pushing) && list_empty(&s->planning) && lanes_is_idle(s->lanes);
 }
 
+static int64_t scheduler_wall_of(const struct scheduler *s, int64_t steady_ms)
+{
+    return s->now.wall_ms - (s->now.steady_ms - steady_ms);
+}
+
+/* A claim that failed some time ago, with none after it, says nothing of the store now. */
+static bool scheduler_claims_fail(const struct scheduler *s)
+{
+    return s->failing_ms && s->now.steady_ms - s->failed_ms < FAILING_MS;
+}
+
 struct scheduler_status scheduler_status(const struct scheduler *s)
 {
+    bool fails = scheduler_claims_fail(s);
     struct scheduler_status ret = {
         .armed = s->armed_count,
         .held = s->held.n,
@@ -475,6 +494,9 @@ struct scheduler_status scheduler_status(const struct scheduler *s)
         .last_claim_ms = s->last_claim_ms,
         .isolating = s->isolating,
         .falls_back = scheduler_falls_back(s),
+        .failing_since_ms = fails ? scheduler_wall_of(s, s->failing_ms) : 0,
+        .claim_failures = fails ? s->failures : 0,
+        .queue_down_since_ms = s->is_down ? scheduler_wall_of(s, s->down_ms) : 0,
         .next_claim_ms = scheduler_next_claim_ms(s),
         .next_spawn_ms = spawner_next_ms(s->spawner),
     };

@@ -53,7 +53,8 @@ struct scheduler_setup {
     void (*handed)(void *context, struct uuid claim, uint64_t epoch);
     /* Fleet: these tasks were claimed anew in place. Their former claims, here or on another node, are over. */
     void (*retaken)(void *context, const struct tasks *t);
-    /* A claim has found no slot for this task: it is BLOCKED, SKIPPED or CANCELLED, as it is now. */
+    /* A claim has found no slot for this task: it is BLOCKED, SKIPPED or CANCELLED, as it is now. Or it is a missed
+     * occurrence, which is SKIPPED. */
     void (*gated)(void *context, const struct task *t);
     /* Tasks of these lanes are SCHEDULED (OP_CLAIM 17). */
     void (*unblocked)(void *context, uint64_t lanes);
@@ -185,6 +186,9 @@ struct scheduler_status {
     bool falls_back; /* the fleet's queue is down, and due tasks run in this process */
     bool isolating;  /* a suspect is tried, and nothing else runs */
     int64_t window_ms, ahead_ms, last_claim_ms, next_claim_ms, next_spawn_ms;
+    int64_t failing_since_ms;              /* wall: the store takes no claims; 0: it does, as far as is known */
+    int64_t claim_failures;                /* since then */
+    int64_t queue_down_since_ms;           /* wall: the fleet's queue takes no tasks; 0: it does */
     int64_t oldest_due_ms[CLASS_HIGH + 1]; /* the oldest due time of a class; INT64_MAX: nothing waits */
 };
 struct scheduler_status scheduler_status(const struct scheduler *s);

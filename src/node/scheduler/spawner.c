@@ -108,6 +108,13 @@ static void spawner_nudge_occurrences(struct spawner *s, const struct spawn_plan
             s->setup.spawned(s->setup.context, &plan->occurrences.v[i]);
 }
 
+static void spawner_tell_skipped(struct spawner *s, const struct spawn_plan *plan)
+{
+    for (size_t i = 0; s->setup.skipped && i < plan->occurrences.n; i++)
+        if (plan->occurrences.v[i].state == TASK_SKIPPED)
+            s->setup.skipped(s->setup.context, &plan->occurrences.v[i]);
+}
+
 static void spawner_page_over(struct spawner *s);
 
 static void spawner_on_spawned(struct op *op)
@@ -116,6 +123,7 @@ static void spawner_on_spawned(struct op *op)
     struct spawner *s = sp->spawner;
     if (op->rc == ERR_OK) {
         spawner_nudge_occurrences(s, &sp->plan);
+        spawner_tell_skipped(s, &sp->plan);
         metric_add_for(s->setup.metrics, METRIC_TASKS_SCHEDULED, sp->task.tenant, sp->plan.runs);
         metric_add_for(s->setup.metrics, METRIC_RUNS_SKIPPED, sp->task.tenant, sp->plan.skipped);
         s->missed += sp->plan.missed;

@@ -19,6 +19,7 @@ struct spawner_setup {
     int64_t ahead_ms; /* how far ahead; longer than a failover takes */
     int64_t poll_ms;  /* visit at least this often although nobody nudged; 0: never */
     void (*spawned)(void *context, const struct task *occurrence); /* an occurrence was written, or may have been */
+    void (*skipped)(void *context, const struct task *occurrence); /* one was written that is not to run; may be NULL */
     void *context;
 };
 

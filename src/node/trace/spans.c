@@ -105,12 +105,25 @@ static void spans_describe_run(const struct settle_facts *f, const struct outcom
     spans_add_text(a, "belfry.worker", o->worker);
 }
 
-/* An attempt that did not begin is a span only if the task has ended by that. Control work of runs is none. */
+/* An attempt that did not begin is a span only if the task has ended by that. A run of a workflow is settled piece by
+ * piece, and is a span when it has ended. */
 static bool spans_is_run(const struct settle_facts *f, const struct outcome *o, const struct settlement *s)
 {
-    if (s->stale || f->target == TARGET_WORKFLOW)
-        return false;
-    return (o->kind != OUTCOME_RETURNED && o->kind != OUTCOME_HELD) || task_is_final(s->ret_state);
+    bool is_attempt = o->kind != OUTCOME_RETURNED && o->kind != OUTCOME_HELD && f->target != TARGET_WORKFLOW;
+    return !s->stale && (is_attempt || task_is_final(s->ret_state));
+}
+
+/* The span of the run whose step it is, whether or not that is recorded; else the caller's. */
+static uint64_t spans_parent(const struct settle_facts *f, const struct trace *trace)
+{
+    return uuid_is_nil(f->run) ? trace_span_parse(trace->span) : trace_span(f->run, 0, TRACE_WORKFLOW);
+}
+
+/* Whether it is recorded. Workers say so of the attempts that they ran. */
+static bool spans_is_wanted(struct tracer *t, const struct settle_facts *f, const struct outcome *o,
+                            const struct trace *trace)
+{
+    return o->started_us && f->target != TARGET_WORKFLOW ? o->sampled : tracer_wants(t, trace);
 }
 
 void spans_add_run(struct tracer *t, const struct settle_facts *f, const struct outcome *o, const struct settlement *s,
@@ -119,8 +132,8 @@ void spans_add_run(struct tracer *t, const struct settle_facts *f, const struct 
     if (!t || !spans_is_run(f, o, s))
         return;
     struct trace trace = trace_read(f->trace, f->kind, f->id, f->run);
-    bool is_failure = spans_is_failure(o);
-    trace.sampled = o->started_us ? o->sampled : tracer_wants(t, &trace);
+    bool is_failure = spans_is_failure(o), is_control = f->target == TARGET_WORKFLOW;
+    trace.sampled = spans_is_wanted(t, f, o, &trace);
     if (!trace.sampled && !(is_failure && tracer_wants_failure(t)))
         return;
     struct attributes a = { .n = 0 };
@@ -128,10 +141,13 @@ void spans_add_run(struct tracer *t, const struct settle_facts *f, const struct 
     int64_t awaited_us = (f->awaited_ms ? f->awaited_ms : f->due_ms) * 1000;
     spans_describe_run(f, o, s, id, parent, &a);
     struct span span = { .trace = trace,
-                         .id = trace_span(f->id, f->fence, TRACE_RUN),
-                         .parent = trace_span_parse(trace.span),
-                         .kind = SPAN_CONSUMER,
-                         .name = S("run"),
+                         .id =
+                             is_control ? trace_span(f->id, 0, TRACE_WORKFLOW) : trace_span(f->id, f->fence, TRACE_RUN),
+                         .parent = spans_parent(f, &trace),
+                         .kind = is_control ? SPAN_INTERNAL : SPAN_CONSUMER,
+                         .name = !is_control           ? S("run")
+                                 : uuid_is_nil(f->run) ? S("workflow")
+                                                       : S("step"),
                          .start_us = o->started_us ? min_of(awaited_us, o->started_us) : awaited_us,
                          .end_us = now_us,
                          .failed = is_failure,

@@ -3,7 +3,9 @@
  *
  *  - SERVER: a request of the API that may change something. It continues the caller's trace.
  *  - CONSUMER `run`: an attempt, from the moment that its user waits for until it is settled. Its parent is the request
- *    that made the task. A step's is that of its run.
+ *    that made the task, or the span of the run whose step it is.
+ *  - INTERNAL `workflow`, `step`: a run of a workflow, or a step that no worker runs (a map, a signal, another
+ *    workflow), from its begin to its end. It is recorded when it has ended.
  *  - CLIENT `HTTP`, PRODUCER `send`: its call to the target. The id of this span travels in traceparent.
  * Spans are recorded if the tracer wants their trace. Those of failures are recorded on their own, too. With a NULL
  * tracer, nothing is. Any thread. */

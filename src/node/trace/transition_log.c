@@ -190,8 +190,11 @@ void transition_log_created(struct transition_log *l, const struct task *v, size
 
 void transition_log_changed(struct transition_log *l, const struct task *t, enum task_state from)
 {
-    if (!transition_log_wants_all(l) || t->state == from)
+    bool failed = t->state == TASK_EXPIRED || t->state == TASK_FAILED;
+    if (!l || t->state == from || !(failed ? l->setup.which != TRANSITIONS_NONE : transition_log_wants_all(l)))
         return;
     struct transition x = transition_of_task(t, (int)from);
+    if (failed)
+        x.error = t->last_error;
     transition_log_write(l, &x);
 }

@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "core/task/settle_metrics.h"
+#include "core/task/trace.h"
 
 enum {
     BATCH = 2000,
@@ -78,13 +79,17 @@ static void updater_batch_free(struct batch *b)
 
 static void updater_count(struct updater *u, const struct event *e, const struct settlement *s)
 {
+    struct trace trace;
+    if (e->outcome.sampled)
+        trace = trace_read(e->task.trace, e->task.kind, e->task.id, e->task.run);
     if (s->stale)
         metric_add(u->setup.metrics, METRIC_RESULTS_STALE, 1);
     else
         settle_count(u->setup.metrics, &(struct settled_attempt){ .tenant = e->task.tenant,
                                                                   .verdict = &s->verdict,
                                                                   .state = s->ret_state,
-                                                                  .fault = fault_of(&e->outcome) });
+                                                                  .fault = fault_of(&e->outcome),
+                                                                  .trace = e->outcome.sampled ? trace.id : NULL });
 }
 
 static void updater_on_acknowledged(struct io_request *e)

@@ -255,6 +255,57 @@ static void what_is_due_in_a_queue_is_counted(void **state)
     assert_int_equal(due, 0);
 }
 
+/* Of all lanes of that queue and priority. */
+static int64_t backlog_of(const struct backlog_rows *rows, int32_t tenant, struct str queue, int priority)
+{
+    int64_t due = 0;
+    for (size_t i = 0; i < rows->n; i++)
+        if (rows->v[i].tenant == tenant && str_eq(rows->v[i].queue, queue) && rows->v[i].priority == priority)
+            due += rows->v[i].due;
+    return due;
+}
+
+static int64_t backlog_in_partitions(const struct backlog_rows *rows)
+{
+    int64_t due = 0;
+    for (size_t i = 0; i < PARTITIONS; i++)
+        due += rows->by_partition[i];
+    return due;
+}
+
+static void the_backlog_is_what_claims_could_take_by_lane(void **state)
+{
+    struct world *w = *state;
+    struct task running = some_task(w), recurring = some_recurring(w), t[8];
+    struct backlog_rows rows = { 0 };
+    struct error e = { 0 };
+    assert_ok(reader_backlog(w->reader, NOW, &w->arena, &rows, &e), &e);
+    assert_true(rows.n == 0 && backlog_in_partitions(&rows) == 0);
+    claim_one(w, &running, fresh_id(w));
+    for (size_t i = 0; i < array_count(t); i++)
+        t[i] = some_task(w);
+    t[1].priority = PRIORITY_MAX;
+    t[2].due_ms = NOW + 1;
+    t[3].queue = S("elsewhere");
+    t[4].tenant = OTHER_TENANT;
+    t[5].state = TASK_PAUSED;
+    t[6].target = TARGET_WORKER;
+    t[7].delivery = DELIVER_AT_MOST_ONCE; /* a lane of its own */
+    insert(w, t, array_count(t));
+    insert(w, &recurring, 1);
+    assert_ok(reader_backlog(w->reader, NOW, &w->arena, &rows, &e), &e);
+    assert_int_equal(backlog_of(&rows, TENANT, t[0].queue, t[0].priority), 3);
+    assert_int_equal(backlog_of(&rows, TENANT, t[0].queue, PRIORITY_MAX), 1);
+    assert_int_equal(backlog_of(&rows, TENANT, S("elsewhere"), t[0].priority), 1);
+    assert_int_equal(backlog_of(&rows, OTHER_TENANT, t[0].queue, t[0].priority), 1);
+    assert_int_equal(backlog_in_partitions(&rows), 6);
+    for (size_t i = 0; i < rows.n; i++)
+        assert_true(rows.v[i].due > 0);
+    assert_ok(reader_backlog(w->reader, NOW + 1, &w->arena, &rows, &e), &e);
+    assert_int_equal(backlog_of(&rows, TENANT, t[0].queue, t[0].priority), 4);
+    assert_int_equal(backlog_in_partitions(&rows), 7);
+}
+
 /* ---- keys ---- */
 
 static void a_key_is_put_and_removed_with_its_record(void **state)
@@ -297,6 +348,7 @@ static const struct CMUnitTest tests[] = {
     store_test(an_insert_and_a_removal_at_once_do_not_pass_each_other),
     store_test(tasks_are_listed_by_their_calendar),
     store_test(what_is_due_in_a_queue_is_counted),
+    store_test(the_backlog_is_what_claims_could_take_by_lane),
     store_test(a_key_is_put_and_removed_with_its_record),
 };
 const struct test_list limits_tests = { tests, array_count(tests) };

@@ -94,8 +94,8 @@ def traffic(api, sink):
 
 def gates(api, sink):
     """A slot that is taken, a paused queue, a paused task, tasks that wait for others."""
-    api("POST", "/v1/tasks", http_task("month-close-eu", sink + "/delay/540000/close", concurrency_key="ledger-eu", queue="ledger",
-                                       timeout_ms=600000))
+    api("POST", "/v1/tasks", http_task("month-close-eu", sink + "/delay/1800000/close", concurrency_key="ledger-eu", queue="ledger",
+                                       timeout_ms=3600000))
     held = api("POST", "/v1/tasks", http_task("ledger-of-today", sink + "/close-day", concurrency_key="ledger-eu", queue="ledger",
                                               delay="2s"))
     api("PATCH", "/v1/queues/mail", {"paused": {"reason": "provider maintenance", "for": "2h"}})

@@ -97,12 +97,12 @@ def fail(alive, name, status):
 
 @pytest.mark.dashboard_all
 def test_a_canary_has_a_link_and_is_stopped_at_its_first_stage(alive, tabs):
-    letters = [fail(alive, f"canary-{n}", 451) for n in range(13)]
+    letters = [fail(alive, f"canary-{n}", 460) for n in range(13)]
     until(lambda: all(alive.api("GET", f"/v1/tasks/{t['id']}")["status"] == "FAILED" for t in letters), why="they did not fail")
     alive.api("PATCH", "/v1/queues/default", {"paused": {"reason": "so that the first one waits", "for": "5m"}})
     try:
         tab = tabs(alive).open("dlq")
-        rows(tab).filter(has_text="HTTP 451").get_by_role("button", name="Re-drive…").click()
+        rows(tab).filter(has_text="HTTP 460").get_by_role("button", name="Re-drive…").click()
         tab.page.get_by_role("dialog").get_by_role("button", name="Begin with one").click()
         job = tab.page.get_by_role("group", name="Re-drive")
         job.get_by_text("It waits until this one has ended, and judges then.").wait_for()
@@ -120,12 +120,12 @@ def test_a_canary_has_a_link_and_is_stopped_at_its_first_stage(alive, tabs):
 
 @pytest.mark.dashboard_all
 def test_a_canary_goes_through_its_stages_and_ends(alive, tabs):
-    letters = [fail(alive, f"mended-{n}", 470) for n in range(13)]
+    letters = [fail(alive, f"mended-{n}", 461) for n in range(13)]
     until(lambda: all(alive.api("GET", f"/v1/tasks/{t['id']}")["status"] == "FAILED" for t in letters), why="they did not fail")
     for letter in letters:  # what broke them is mended
         alive.api("PATCH", f"/v1/tasks/{letter['id']}", {"target_config": {"url": alive.sink_url + "/fine"}})
     tab = tabs(alive).open("dlq")
-    rows(tab).filter(has_text="HTTP 470").get_by_role("button", name="Re-drive…").click()
+    rows(tab).filter(has_text="HTTP 461").get_by_role("button", name="Re-drive…").click()
     tab.page.get_by_role("dialog").get_by_role("button", name="Begin with one").click()
     tab.page.get_by_role("group", name="Re-drive").get_by_text("Re-drive is done").wait_for()
     assert "13 completed, 0 failed again" in tab.text()

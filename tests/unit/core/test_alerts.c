@@ -202,6 +202,61 @@ static void a_cluster_without_a_leader_fires_after_two_minutes(void **state)
     stats_history_release(&w.history);
 }
 
+/* By what the node sees, of figures that are all 0, or say that tasks are claimed. */
+static struct alert seen(const char *name, struct alert_facts facts, int64_t claimed)
+{
+    struct world w;
+    struct stats each = stats_of((struct given){ STAT_CLAIMED, claimed });
+    begin(&w, 0, &each);
+    facts.nodes = 1;
+    w.facts = facts;
+    struct alert a = judge(&w, name);
+    stats_history_release(&w.history);
+    return a;
+}
+
+static void a_store_that_takes_nothing_is_told_of_without_figures(void **state)
+{
+    (void)state;
+    int64_t end_ms = FROM + (int64_t)MINUTES * STATS_MINUTE_MS;
+    struct alert_facts facts = { .store_lost_since_ms = end_ms + 5000, .claim_failures = 7 };
+    struct alert a = seen("BelfryClaimsFailing", facts, 0);
+    assert_true(a.state == ALERT_PENDING && a.value == 7 && a.since_ms == end_ms + 5000);
+    facts.store_lost_since_ms = end_ms - 5 * STATS_MINUTE_MS + 1;
+    assert_int_equal(seen("BelfryClaimsFailing", facts, 0).state, ALERT_PENDING);
+    facts.store_lost_since_ms = end_ms - 5 * STATS_MINUTE_MS;
+    a = seen("BelfryClaimsFailing", facts, 0);
+    assert_true(a.state == ALERT_FIRING && a.value > 1.3 && a.value < 1.5);
+}
+
+static void a_backlog_that_nobody_counts_fires_unless_tasks_are_claimed(void **state)
+{
+    (void)state;
+    int64_t end_ms = FROM + (int64_t)MINUTES * STATS_MINUTE_MS;
+    struct alert_facts facts = { .uncounted_since_ms = end_ms - ALERTS_UNCOUNTED_MS + 1 };
+    assert_int_equal(seen("BelfryNothingClaimed", facts, 0).state, ALERT_INACTIVE);
+    facts.uncounted_since_ms--;
+    assert_int_equal(seen("BelfryNothingClaimed", facts, 0).state, ALERT_PENDING);
+    facts.uncounted_since_ms = end_ms - ALERTS_UNCOUNTED_MS - 5 * STATS_MINUTE_MS;
+    struct alert a = seen("BelfryNothingClaimed", facts, 0);
+    assert_true(a.state == ALERT_FIRING && a.value > a.threshold && a.since_ms == end_ms - 5 * STATS_MINUTE_MS);
+    assert_int_equal(seen("BelfryNothingClaimed", facts, 1).state, ALERT_INACTIVE);
+}
+
+static void a_clock_that_was_set_and_a_backend_that_is_away_are_told_of(void **state)
+{
+    (void)state;
+    int64_t end_ms = FROM + (int64_t)MINUTES * STATS_MINUTE_MS;
+    struct alert_facts facts = { .clock_set_ms = end_ms - STATS_MINUTE_MS,
+                                 .clock_jump_ms = -3600000,
+                                 .backend_lost_since_ms = end_ms - STATS_MINUTE_MS };
+    struct alert a = seen("BelfryClockSkew", facts, 1);
+    assert_true(a.state == ALERT_PENDING && a.value == 3600);
+    assert_int_equal(seen("BelfryBackendDown", facts, 1).state, ALERT_FIRING);
+    facts.backend_lost_since_ms++;
+    assert_int_equal(seen("BelfryBackendDown", facts, 1).state, ALERT_PENDING);
+}
+
 static void what_is_not_told_fires_a_minute_after_its_limit(void **state)
 {
     (void)state;
@@ -246,6 +301,9 @@ int main(void)
         cmocka_unit_test(a_backlog_that_grows_for_long_fires),
         cmocka_unit_test(without_figures_only_the_watchdog_fires),
         cmocka_unit_test(a_cluster_without_a_leader_fires_after_two_minutes),
+        cmocka_unit_test(a_store_that_takes_nothing_is_told_of_without_figures),
+        cmocka_unit_test(a_backlog_that_nobody_counts_fires_unless_tasks_are_claimed),
+        cmocka_unit_test(a_clock_that_was_set_and_a_backend_that_is_away_are_told_of),
         cmocka_unit_test(what_is_not_told_fires_a_minute_after_its_limit),
         cmocka_unit_test(windows_reach_back_to_the_first_minute_at_most),
     };

@@ -241,6 +241,24 @@ static void that_the_node_recovers(void **state)
     settle_down(w);
 }
 
+/* That the lost claim can be read back says nothing of the next one: on a full disk, the store can only be read. */
+static void that_the_store_takes_no_claims(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = task_due(w, 1, NOW);
+    step_at(w, NOW);
+    deny(w, OP_CLAIM, false);
+    assert_why(w, &t, "store", "the store cannot be reached, or cannot write, since 2026-03-03T10:00:00.000Z");
+    step_at(w, NOW + 20);
+    answer(w, OP_CLAIMED);
+    assert_why(w, &t, "store", "this node cannot claim it");
+    assert_int_equal(node_status(w->node).store_lost_ms, NOW);
+    settle_down(w);
+    assert_why(w, &t, "running", "it has fired");
+    assert_int_equal(node_status(w->node).store_lost_ms, 0);
+}
+
 static void that_it_has_expired_or_that_nothing_holds_it(void **state)
 {
     struct world *w = *state;
@@ -489,6 +507,7 @@ int main(void)
         node_test(that_another_worker_held_it),
         node_test(a_suspect_that_waits_its_turn),
         node_test(that_the_node_recovers),
+        node_test(that_the_store_takes_no_claims),
         node_test(that_it_has_expired_or_that_nothing_holds_it),
         node_test(every_gate_ahead_in_order),
         node_test(an_expiry_before_the_end_of_a_pause_wins),

@@ -448,6 +448,23 @@ static void what_fired_is_not_forgotten_because_the_clock_was_set_back(void **st
     assert_int_equal(w->runs[0]->task->losses, 1); /* so that catch-up does not withdraw it as one that never fired */
 }
 
+static void a_clock_that_was_set_is_counted_and_time_that_passes_is_not(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    step_at(w, NOW + HOUR);
+    settle_down(w);
+    assert_true(metric_count(w->metrics, METRIC_CLOCK_JUMPS) == 0 && !node_status(w->node).clock_set_ms);
+    step_at(w, NOW);
+    settle_down(w);
+    assert_int_equal(metric_count(w->metrics, METRIC_CLOCK_JUMPS), 1);
+    assert_true(node_status(w->node).clock_set_ms == NOW && node_status(w->node).clock_jump_ms == -HOUR);
+    w->set_back_ms -= HOUR;
+    step_at(w, NOW + HOUR);
+    settle_down(w);
+    assert_true(metric_count(w->metrics, METRIC_CLOCK_JUMPS) == 2 && node_status(w->node).clock_jump_ms == HOUR);
+}
+
 static void at_most_once_is_lost_whatever_the_clock_says(void **state)
 {
     struct world *w = *state;
@@ -512,6 +529,7 @@ int main(void)
         node_test(what_a_dead_process_had_not_fired_costs_nothing),
         node_test(recovery_goes_on_after_failures_and_a_clock_set_back),
         node_test(what_fired_is_not_forgotten_because_the_clock_was_set_back),
+        node_test(a_clock_that_was_set_is_counted_and_time_that_passes_is_not),
         node_test(at_most_once_is_lost_whatever_the_clock_says),
         node_test(drained_it_hands_back_what_has_not_fired_and_finishes_what_runs),
     };

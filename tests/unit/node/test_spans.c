@@ -124,7 +124,8 @@ static void what_is_not_wanted_is_recorded_if_it_failed(void **state)
         { OUTCOME_FAILED, TASK_SCHEDULED, true, false, TARGET_HTTP, 1 },
         { OUTCOME_FAILED, TASK_SCHEDULED, false, false, TARGET_HTTP, 0 }, /* there were too many */
         { OUTCOME_FAILED, TASK_SCHEDULED, true, true, TARGET_HTTP, 0 },   /* stale */
-        { OUTCOME_FAILED, TASK_FAILED, true, false, TARGET_WORKFLOW, 0 },
+        { OUTCOME_FAILED, TASK_FAILED, true, false, TARGET_WORKFLOW, 1 },
+        { OUTCOME_FAILED, TASK_SCHEDULED, true, false, TARGET_WORKFLOW, 0 }, /* it goes on */
         { OUTCOME_LOST, TASK_SCHEDULED, true, false, TARGET_NOOP, 1 },
         { OUTCOME_EXPIRED, TASK_EXPIRED, true, false, TARGET_HTTP, 1 },
         { OUTCOME_HELD, TASK_SCHEDULED, true, false, TARGET_HTTP, 0 },
@@ -137,6 +138,25 @@ static void what_is_not_wanted_is_recorded_if_it_failed(void **state)
             fail_msg("row %zu", i);
     }
     add_run(NULL, &(struct task){ .id = { { 1 } } }, (struct outcome){ .kind = OUTCOME_FAILED }, TASK_FAILED, false);
+}
+
+static void a_run_of_a_workflow_is_the_parent_of_its_steps(void **state)
+{
+    (void)state;
+    struct task run = task_of(TARGET_WORKFLOW), step = task_of(TARGET_HTTP), inner = task_of(TARGET_WORKFLOW);
+    struct outcome o = { .kind = OUTCOME_OK, .started_us = DUE * 1000 - 700 };
+    step.id.b[1] = 1;
+    inner.id.b[1] = 2;
+    step.run = inner.run = run.id;
+    uint64_t id = trace_span(run.id, 0, TRACE_WORKFLOW);
+    add_run(tracer(true, false), &run, o, TASK_COMPLETED, false);
+    assert_true(seen.last.kind == SPAN_INTERNAL && str_eq(seen.last.name, S("workflow")) && seen.last.trace.sampled);
+    assert_true(seen.last.id == id && seen.last.parent == 0x00f067aa0ba902b7 && seen.last.start_us == o.started_us);
+    o.sampled = true;
+    add_run(tracer(false, false), &step, o, TASK_COMPLETED, false);
+    assert_true(seen.last.kind == SPAN_CONSUMER && seen.last.parent == id);
+    add_run(tracer(true, false), &inner, o, TASK_COMPLETED, false);
+    assert_true(str_eq(seen.last.name, S("step")) && seen.last.parent == id && seen.last.id != id);
 }
 
 static void an_occurrence_has_a_link_and_no_parent(void **state)
@@ -219,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_a_span_from_its_due_time_until_it_is_settled),
         cmocka_unit_test(what_is_not_wanted_is_recorded_if_it_failed),
+        cmocka_unit_test(a_run_of_a_workflow_is_the_parent_of_its_steps),
         cmocka_unit_test(an_occurrence_has_a_link_and_no_parent),
         cmocka_unit_test(a_call_is_a_span_in_that_of_its_run),
         cmocka_unit_test(a_request_continues_its_caller_or_begins_a_trace),
