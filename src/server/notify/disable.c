@@ -31,7 +31,7 @@ static enum err disable_some_arrived(struct turn *t, const struct record *of, bo
     *ret = false;
     while (page.more && !*ret) {
         struct arena_mark mark = arena_mark(&t->arena);
-        enum notification_state state;
+        enum notification_state state = MESSAGE_FAILED;
         if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
             return e->code;
         for (size_t i = 0; i < page.n; i++) {
