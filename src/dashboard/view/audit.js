@@ -8,14 +8,14 @@ import { userText } from './parts.js';
 const NOUNS = { tasks: 'the task', 'recurring-tasks': 'the task', dlq: 'the dead letter', workflows: 'the run',
     'workflow-definitions': 'the workflow',
     queues: 'the queue', calendars: 'the calendar', tenants: 'the tenant', 'api-keys': 'the key', jobs: 'the job', breakers: 'the breaker',
-    'notification-settings': 'the notification setting', incidents: 'the incident', notifications: 'the message' };
+    'notification-settings': 'the notification setting', 'signing-keys': 'the signing key', incidents: 'the incident', notifications: 'the message' };
 /** @type {Record<string, string>} */
 const METHODS = { POST: 'created', PUT: 'set', PATCH: 'changed', DELETE: 'removed' };
 /** @type {Record<string, string>} by the last word of the path */
 const VERBS = { cancel: 'cancelled', pause: 'paused', resume: 'resumed', 'run-now': 'started', retry: 'retried', rerun: 'ran again',
     skip: 'skipped',
     'force-complete': 'completed by hand', archive: 'archived', close: 'closed', ack: 'acknowledged', mute: 'muted', resend: 'sent again',
-    test: 'tested', dependencies: 'changed what is waited for by' };
+    test: 'tested', rotate: 'replaced the secret of', dependencies: 'changed what is waited for by' };
 /** @type {Record<string, string>} whole actions that name no object, or say it otherwise */
 const WHOLE = { 'POST /v1/session': 'logged in', 'DELETE /v1/session': 'logged out', 'POST /v1/session/codes': 'made a login link',
     'POST /v1/tasks/bulk': 'began a bulk action,', 'POST /v1/dlq/retry': 'began a re-drive,', 'POST /v1/workflows': 'started the run',

@@ -17,6 +17,8 @@ export const SCOPES = [
     ['calendars:write', 'calendars:write', 'change calendars'],
     ['notifications:read', 'notifications:read', 'see incidents, settings and what was sent'],
     ['notifications:write', 'notifications:write', 'change settings; acknowledge, mute, send again'],
+    ['signing-keys:read', 'signing-keys:read', 'see the keys that sign calls, without their secrets'],
+    ['signing-keys:write', 'signing-keys:write', 'make, replace and remove the keys that sign calls'],
     ['status:read', 'status:read', 'see the state of the server and its figures'],
     ['metrics:read', 'metrics:read', 'read the metrics'],
     ['audit:read', 'audit:read', 'see who changed what'],
