@@ -138,7 +138,8 @@ void sender_start(struct sender *s, const struct send_request *r)
     *x = (struct sending){ .sender = s, .context = r->context, .is_used = true, .is_mail = r->mail_from != NULL };
     x->is_guarded = !x->is_mail && !r->is_heartbeat;
     x->body = xmalloc(r->body.n + 1);
-    memcpy(x->body, r->body.p, r->body.n);
+    if (r->body.n) /* a heartbeat has none */
+        memcpy(x->body, r->body.p, r->body.n);
     x->body_n = r->body.n;
     x->easy = curl_easy_init();
     if (!x->easy)

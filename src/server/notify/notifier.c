@@ -83,9 +83,9 @@ static void notifier_beat(struct notifier *n)
     bool is_due = now_ms >= n->beat_ms + BEAT_EVERY_MS || now_ms < n->beat_ms;
     if (!n->setup.heartbeat_url.n || !is_due || n->beat_is_under_way || !sender_room(n->sender))
         return;
-    n->beat_ms = now_ms;
     if (n->failing_ms || !n->setup.is_well(n->setup.context))
         return;
+    n->beat_ms = now_ms;
     n->beat_is_under_way = true;
     sender_start(n->sender, &(struct send_request){ .url = n->setup.heartbeat_url,
                                                     .is_heartbeat = true,
