@@ -86,7 +86,7 @@ def test_a_pool_that_is_behind_delays_no_other(make_fleet, receiver):
     for task in nines:
         client.wait_for(task, "COMPLETED")
     lags = start_lags(client, nines)
-    assert statistics.median(lags) <= 50 and lags[-2] <= 500, lags  # tenths of a second are this machine's; it was 3 to 5 s
+    assert statistics.median(lags) <= 50 and lags[-2] <= 2000, lags  # all were 3 to 5 s late; a machine with other work stops for a second
     assert len(receiver.to("/slow")) < IMPOSSIBLE / 2  # the other pool was behind all the time
 
 

@@ -9,6 +9,8 @@ import threading
 import time
 import types
 
+import pytest
+
 from test_start import checkout  # noqa: F401: a fixture
 
 SAYS = {
@@ -18,7 +20,7 @@ SAYS = {
     "nodes": ("is the leader", "127.0.0.1:9"), "alerts": ("ops", "HTTP 422"), "admin": ("acme", "globex"), "admin?tenant=acme": ("acme-deploy",),
     "tasks?status=BLOCKED": ("ledger-of-today",), "tasks?status=PAUSED": ("export-of-old-bucket",), "overview?tenant=acme": ("Figures of", "Keys of acme"),
 }
-WITHIN_S = 10  # on a release build; with sanitizers, and other tests beside it, three times that
+WITHIN_S = 10  # on a release build; with sanitizers, and other tests beside it, six times that
 
 
 @contextlib.contextmanager
@@ -52,6 +54,7 @@ def demo(tree, folder):
     assert code == 130 and not list(folder.iterdir()), "".join(lines)[-2000:]
 
 
+@pytest.mark.dashboard_all
 def test_no_page_of_the_demo_is_empty_after_ten_seconds(checkout, tmp_path, tabs, counts):  # noqa: F811
     start = time.monotonic()
     with demo(checkout, tmp_path / "tmp") as link:
@@ -68,4 +71,4 @@ def test_no_page_of_the_demo_is_empty_after_ten_seconds(checkout, tmp_path, tabs
         tab.open("tasks?name=clock-change-audit").page.get_by_role("link", name="clock-change-audit").click()
         tab.page.locator("section[aria-labelledby=fires] [data-tone=hold]").first.wait_for()  # a night in which clocks change
     counts(f"dashboard: the demo fills every page {took:.1f} s after its start")
-    assert took < WITHIN_S * 3
+    assert took < WITHIN_S * 6
