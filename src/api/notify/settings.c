@@ -61,15 +61,6 @@ enum handled settings_list(struct request *q, struct reader *r)
     return catalog_page_answer(q, r, &p->page, CATALOG_NOTIFICATION, "notification_settings", settings_write_listed);
 }
 
-static struct str settings_name(struct request *q, struct uuid id)
-{
-    char *text = arena_array(&q->arena, char, UUID_TEXT + 1);
-    if (!text)
-        return (struct str){ 0 };
-    uuid_format(id, text);
-    return str_from(text);
-}
-
 enum handled settings_get(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -78,7 +69,7 @@ enum handled settings_get(struct request *q, struct reader *r)
     if (!request_check_no_query(q))
         return HANDLED_DONE;
     enum err rc =
-        reader_catalog_get(r, q->who.tenant, CATALOG_NOTIFICATION, settings_name(q, q->id), &q->arena, &entry, &e);
+        reader_catalog_get(r, q->who.tenant, CATALOG_NOTIFICATION, catalog_id_name(q, q->id), &q->arena, &entry, &e);
     if (rc == ERR_NOT_FOUND)
         return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such " WHAT);
     if (rc || settings_read(q, &entry, &s, &e))
@@ -135,7 +126,7 @@ static enum err settings_check_key(struct request *q, struct reader *r, const st
     if (!c->signing_key.n)
         return ERR_OK;
     enum err rc = uuid_parse(c->signing_key, &id) ? reader_catalog_get(r, q->who.tenant, CATALOG_SIGNING_KEY,
-                                                                       settings_name(q, id), &q->arena, &entry, e)
+                                                                       catalog_id_name(q, id), &q->arena, &entry, e)
                                                   : ERR_NOT_FOUND;
     return rc == ERR_NOT_FOUND ? error_field(e, "delivery_config.signing_key", "there is no such signing key") : rc;
 }
@@ -225,9 +216,11 @@ static enum handled settings_change(struct request *q, struct reader *r, struct 
 {
     if (!request_check_no_query(q) || !settings_are_known(q))
         return HANDLED_DONE;
-    struct change c = {
-        .kind = CATALOG_NOTIFICATION, .tenant = q->who.tenant, .name = settings_name(q, id), .what = WHAT, .make = make
-    };
+    struct change c = { .kind = CATALOG_NOTIFICATION,
+                        .tenant = q->who.tenant,
+                        .name = catalog_id_name(q, id),
+                        .what = WHAT,
+                        .make = make };
     return change_begin(q, r, c);
 }
 

@@ -216,6 +216,15 @@ enum err catalog_read_all(struct request *q, struct reader *r, enum catalog_kind
     return ERR_OK;
 }
 
+struct str catalog_id_name(struct request *q, struct uuid id)
+{
+    char *text = arena_array(&q->arena, char, UUID_TEXT + 1);
+    if (!text)
+        return (struct str){ 0 };
+    uuid_format(id, text);
+    return (struct str){ text, UUID_TEXT };
+}
+
 bool name_page_read(struct request *q, struct name_page *ret)
 {
     static const struct query_field fields[] = {

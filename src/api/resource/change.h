@@ -52,6 +52,9 @@ bool request_check_no_query(struct request *q);
 enum err catalog_read_all(struct request *q, struct reader *r, enum catalog_kind kind, int32_t tenant,
                           struct catalog_entries *ret, struct error *e) must_use;
 
+/* The name of an entry that has an id for a name, in the request's arena; empty if that is full. */
+struct str catalog_id_name(struct request *q, struct uuid id);
+
 /* Parameters of lists ordered by name: ?limit= and ?cursor=. */
 struct name_page {
     int64_t limit;

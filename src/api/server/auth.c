@@ -151,17 +151,22 @@ static enum auth_result auth_verify(const struct auth *a, struct str text, const
     return c->expires_ms && c->expires_ms <= clock_wall_ms(a->clock) ? AUTH_EXPIRED : AUTH_OK;
 }
 
+static bool auth_cache_get(struct auth *a, struct str text, struct auth_cached_key *ret)
+{
+    pthread_mutex_lock(&a->lock);
+    const struct auth_cached_key *c = map_get(&a->keys, auth_key_id(text));
+    if (c)
+        *ret = *c;
+    pthread_mutex_unlock(&a->lock);
+    return c;
+}
+
 static enum auth_result auth_check_cached(struct auth *a, struct str text, enum auth_kind kind, struct identity *ret)
 {
     struct auth_cached_key copy;
-    pthread_mutex_lock(&a->lock);
-    const struct auth_cached_key *c = map_get(&a->keys, auth_key_id(text));
-    bool found = c != NULL, fresh = c && c->stale_ns > clock_steady_ns(a->clock);
-    if (found)
-        copy = *c;
-    pthread_mutex_unlock(&a->lock);
-    if (!found)
+    if (!auth_cache_get(a, text, &copy))
         return AUTH_NOT_CACHED;
+    bool fresh = copy.stale_ns > clock_steady_ns(a->clock);
     if ((copy.who.session[0] != '\0') != (kind == AUTH_SESSION))
         return AUTH_REFUSED;
     struct identity who;
@@ -175,17 +180,10 @@ static enum auth_result auth_check_cached(struct auth *a, struct str text, enum 
 
 bool auth_was_valid(struct auth *a, struct str header, struct identity *ret)
 {
-    struct auth_cached_key copy = { 0 };
+    struct auth_cached_key copy;
     struct str text;
-    if (!auth_header_key(header, &text))
-        return false;
-    pthread_mutex_lock(&a->lock);
-    const struct auth_cached_key *c = map_get(&a->keys, auth_key_id(text));
-    bool found = c != NULL;
-    if (found)
-        copy = *c;
-    pthread_mutex_unlock(&a->lock);
-    return found && !copy.who.session[0] && auth_verify(a, text, &copy, ret) == AUTH_OK;
+    return auth_header_key(header, &text) && auth_cache_get(a, text, &copy) && !copy.who.session[0] &&
+           auth_verify(a, text, &copy, ret) == AUTH_OK;
 }
 
 enum auth_result auth_check(struct auth *a, struct str header, struct identity *ret)

@@ -72,15 +72,6 @@ enum handled signing_keys_list(struct request *q, struct reader *r)
     return catalog_list_answer(q, r, CATALOG_SIGNING_KEY, "signing_keys", signing_keys_write_listed);
 }
 
-static struct str signing_keys_name(struct request *q, struct uuid id)
-{
-    char *text = arena_array(&q->arena, char, UUID_TEXT + 1);
-    if (!text)
-        return (struct str){ 0 };
-    uuid_format(id, text);
-    return (struct str){ text, UUID_TEXT };
-}
-
 enum handled signing_keys_get(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -89,7 +80,7 @@ enum handled signing_keys_get(struct request *q, struct reader *r)
     if (!request_check_no_query(q))
         return HANDLED_DONE;
     enum err rc =
-        reader_catalog_get(r, q->who.tenant, CATALOG_SIGNING_KEY, signing_keys_name(q, q->id), &q->arena, &entry, &e);
+        reader_catalog_get(r, q->who.tenant, CATALOG_SIGNING_KEY, catalog_id_name(q, q->id), &q->arena, &entry, &e);
     if (rc == ERR_NOT_FOUND)
         return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such " WHAT);
     if (rc || signing_keys_read(q, &entry, &k, &e))
@@ -289,11 +280,9 @@ static enum handled signing_keys_change(struct request *q, struct reader *r, str
 {
     if (!request_check_no_query(q) || !signing_keys_are_known(q))
         return HANDLED_DONE;
-    struct change c = { .kind = CATALOG_SIGNING_KEY,
-                        .tenant = q->who.tenant,
-                        .name = signing_keys_name(q, id),
-                        .what = WHAT,
-                        .make = make };
+    struct change c = {
+        .kind = CATALOG_SIGNING_KEY, .tenant = q->who.tenant, .name = catalog_id_name(q, id), .what = WHAT, .make = make
+    };
     return change_begin(q, r, c);
 }
 
