@@ -3,7 +3,9 @@
 # shellcheck shell=bash
 
 cd "$root" || exit 1
-export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+# Each of the processes that run end-to-end tests imports all of them: to compile them takes longer than many a test.
+export LC_ALL=C.UTF-8 PYTHONPYCACHEPREFIX=$root/build-pycache
+unset PYTHONDONTWRITEBYTECODE
 # A report shows 10 frames of where memory was allocated or freed, not 30: each allocation walks the stack for them.
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:abort_on_error=0:malloc_context_size=10
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1

@@ -64,6 +64,18 @@ void buf_text(struct buf *b, const char *cstr)
 }
 
 /* Without printf, for speed: every response holds many numbers. */
+void buf_plain(struct buf *b, struct str s)
+{
+    for (size_t i = 0; i < s.n;) {
+        size_t bytes = str_utf8_at(s, i);
+        if (bytes && !is_hidden_char(str_code_point(s, i, bytes)))
+            buf_add(b, str_sub(s, i, i + bytes));
+        else
+            buf_char(b, ' ');
+        i += max_of(bytes, (size_t)1);
+    }
+}
+
 void buf_u64(struct buf *b, uint64_t v)
 {
     char digits[DIGITS_MAX];

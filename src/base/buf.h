@@ -19,6 +19,9 @@ void buf_cut(struct buf *b, size_t n); /* truncates to the first n bytes and cle
 void buf_add(struct buf *b, struct str s);
 void buf_u64(struct buf *b, uint64_t v); /* as decimal digits */
 void buf_text(struct buf *b, const char *cstr);
+/* A text of a user on one line: a character that is not shown, such as a line break or a bidirectional control, and a
+ * byte that is not UTF-8 becomes a blank. Never longer than s. */
+void buf_plain(struct buf *b, struct str s);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Inline, because JSON is written one character at a time and most characters need no growth. */

@@ -22,6 +22,8 @@
     X(after_call, false)                                                                                               \
     X(before_settle, false)                                                                                            \
     X(after_settle, false)                                                                                             \
+    X(before_resume, false)                                                                                            \
+    X(after_resume, false)                                                                                             \
     X(before_fold, false)                                                                                              \
     X(after_fold, false)                                                                                               \
     X(before_send, false)                                                                                              \

@@ -1,11 +1,12 @@
 /* Each call builds its line in a local buffer and writes it with one write(2), so threads need no lock. The only shared
- * state is the setup, which does not change after the start. A line that is too long loses whole fields: room for
- * "truncated":true and the line end is reserved. Errors of write(2) are ignored: a full disk must not stop the
- * process. */
+ * state is the setup, which does not change after the start; the request is the thread's own. A line that is too long
+ * loses whole fields: room for "truncated":true and the line end is reserved. Errors of write(2) are ignored: a full
+ * disk must not stop the process. */
 #include "base/log.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/json/jsonw.h"
@@ -15,6 +16,8 @@ static struct {
     struct log_setup setup;
     bool is_open, is_json;
 } state;
+
+static _Thread_local struct log_request current;
 
 static const char *const level_names[] = { "debug", "info", "warn", "error" };
 
@@ -105,6 +108,35 @@ static void log_write_line(struct str line)
     }
 }
 
+struct log_request log_request_enter(struct str id)
+{
+    struct log_request before = current;
+    current.n = id.n <= sizeof current.text ? id.n : 0;
+    if (current.n)
+        memcpy(current.text, id.p, current.n);
+    return before;
+}
+
+void log_request_leave(struct log_request *before)
+{
+    current = *before;
+}
+
+/* Adds the request of the thread, unless the line names it. */
+static bool log_add_request(struct buf *line, const struct kv *kvs, size_t count)
+{
+    struct str id = { current.text, current.n };
+    const char *key = "request";
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(kvs[i].key, "request") == 0) {
+            if (str_eq(kvs[i].s, id))
+                return true;
+            key = "by_request";
+        }
+    const struct kv request = kv_str(key, id);
+    return !id.n || log_add_field(line, &request);
+}
+
 void log_event(enum log_level level, const char *event, const struct kv *kvs, size_t count)
 {
     assert((size_t)level < array_count(level_names) && log_is_name(event));
@@ -121,6 +153,7 @@ void log_event(enum log_level level, const char *event, const struct kv *kvs, si
         whole &= log_add_field(&line, &head[i]);
     for (size_t i = 0; i < count; i++)
         whole &= log_add_field(&line, &kvs[i]);
+    whole &= log_add_request(&line, kvs, count);
     line.max = LOG_LINE_MAX;
     if (!whole)
         (void)log_add_field(&line, &truncated);

@@ -7,13 +7,14 @@
  * - Values are escaped (control characters, bidirectional controls, invalid UTF-8) and truncated at LOG_VALUE_MAX
  *   bytes.
  * - Each line is written by one write(2), so any thread may log.
- * - log_open passes the clock in: base reads no clock. */
+ * - log_open passes the clock in: base reads no clock.
+ * - While a thread works for a request, its lines name the request (log_request_enter). */
 #include "base/str.h"
 #include "base/uuid.h"
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_format { LOG_AUTO, LOG_LOGFMT, LOG_JSON }; /* AUTO: logfmt if fd is a terminal */
-enum { LOG_VALUE_MAX = 2048, LOG_LINE_MAX = 16384 };
+enum { LOG_VALUE_MAX = 2048, LOG_LINE_MAX = 16384, LOG_REQUEST_MAX = 128 };
 
 struct log_setup {
     int fd;
@@ -75,6 +76,18 @@ static inline struct kv kv_err(const struct error *e)
 {
     return kv_cstr("error", e->text[0] ? e->text : err_text(e->code));
 }
+
+/* From now on the lines of this thread have the field `request`; a line with one of its own, of another request, has
+ * `by_request`. An empty id, or one that is longer than LOG_REQUEST_MAX: they have none. The id is copied: the request
+ * may end before the thread leaves it. Returns what it was before, for log_request_leave.
+ *
+ *   cleanup_with(log_request_leave) struct log_request before = log_request_enter(id); */
+struct log_request {
+    size_t n;
+    char text[LOG_REQUEST_MAX];
+};
+struct log_request log_request_enter(struct str id) must_use;
+void log_request_leave(struct log_request *before);
 
 void log_event(enum log_level level, const char *event, const struct kv *kvs, size_t count);
 bool log_wants(enum log_level level);

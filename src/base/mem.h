@@ -14,7 +14,7 @@ char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull, warn_unused
 #define xnew(x) ((typeof(x) *)xcalloc(1, sizeof(x)))
 
 /* Runs fn(&variable) when the variable leaves its scope. */
-#define cleanup_with(fn) __attribute__((cleanup(fn)))
+#define cleanup_with(fn) __attribute__((cleanup(fn), unused)) /* unused: it may only be there for its end */
 
 /* Moves a pointer out of its variable, which becomes NULL. Marks the line where ownership is handed over. */
 #define take(p)                                                                                                        \

@@ -14,7 +14,7 @@
 #include "platform/certificate_make.h"
 #include "platform/clock_system.h"
 #include "server/server.h"
-#include "server/tls_settings.h"
+#include "server/settings/tls_settings.h"
 #include "server/worker_process.h"
 #include "store/postgres/store_postgres.h"
 

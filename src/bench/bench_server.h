@@ -9,7 +9,7 @@
 #include "base/uuid.h"
 #include "cli/cli.h"
 #include "port/queue.h"
-#include "server/fleet_url.h"
+#include "server/settings/fleet_url.h"
 
 enum {
     BENCH_SAMPLES_MAX = 4000000,

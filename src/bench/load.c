@@ -17,6 +17,8 @@ enum {
     ANSWER_MAX = 64 << 20,
     EVENTS = 64,
     WAIT_MS = 30000,
+    IDLE_MS =
+        2000, /* then a connection is opened anew: the server closes one after 5 s, perhaps while it is written to */
     READ_SIZE = 64 * 1024,
     NS_PER_MS = 1000000
 };
@@ -30,7 +32,7 @@ struct load_connection {
     uint32_t events; /* registered with epoll */
     bool busy;       /* a request has no answer yet */
     size_t request;
-    int64_t sent_ns;
+    int64_t sent_ns, used_ns; /* used: opened, or answered */
 };
 
 struct load_state {
@@ -59,8 +61,9 @@ static bool load_connect(struct load_connection *c, uint16_t port)
 static enum err load_greet(struct load_connection *c, const struct load *l, struct error *e)
 {
     const struct tls_client_files files = { .cacert = l->cacert };
-    if (tls_session_new(&files, c->fd, "127.0.0.1", &c->tls, e))
-        return e->code;
+    enum err rc = tls_session_new(&files, c->fd, "127.0.0.1", &c->tls, e);
+    if (rc)
+        return rc;
     if (tls_session_handshake(c->tls) != TLS_OK)
         return error_set(e, ERR_UNAVAILABLE, "%s", tls_session_error(c->tls));
     fcntl(c->fd, F_SETFL, O_NONBLOCK);
@@ -99,6 +102,29 @@ static void load_set_events(struct load_state *r, struct load_connection *c, uin
     c->events = events;
 }
 
+static void load_close(struct load_connection *c)
+{
+    tls_session_free(c->tls);
+    if (c->fd >= 0)
+        close(c->fd);
+    c->tls = NULL;
+    c->fd = -1;
+    c->events = 0;
+}
+
+static enum err load_open(struct load_state *r, struct load_connection *c, struct error *e)
+{
+    load_close(c);
+    if (!load_connect(c, r->load->port))
+        return error_set(e, ERR_UNAVAILABLE, "connect to port %u: %s", r->load->port, strerror(errno));
+    enum err rc = r->load->cacert ? load_greet(c, r->load, e) : ERR_OK;
+    if (rc)
+        return rc;
+    load_set_events(r, c, EPOLLIN);
+    c->used_ns = clock_steady_ns(r->load->clock);
+    return ERR_OK;
+}
+
 static bool load_send(struct load_state *r, struct load_connection *c)
 {
     while (c->sent < c->out.n) {
@@ -135,11 +161,13 @@ static bool load_start_request(struct load_state *r, struct load_connection *c)
     c->request = r->next++;
     r->load->make(r->load->context, c->request, &c->out);
     r->open++;
+    if (clock_steady_ns(r->load->clock) - c->used_ns > (int64_t)IDLE_MS * NS_PER_MS && load_open(r, c, NULL))
+        return false;
     c->sent_ns = clock_steady_ns(r->load->clock);
     return load_send(r, c);
 }
 
-/* In turn, so that the server closes none because it is idle. */
+/* In turn, so that none is idle for long. */
 static bool load_start_idle(struct load_state *r)
 {
     for (size_t i = 0, first = r->next; i < r->load->connections; i++) {
@@ -197,6 +225,7 @@ static bool load_receive(struct load_state *r, struct load_connection *c)
     if (c->length == 0 || c->in.n < c->length)
         return !c->in.full;
     load_count_answer(r->load, c);
+    c->used_ns = clock_steady_ns(r->load->clock);
     r->open--;
     return load_start_request(r, c);
 }
@@ -218,9 +247,11 @@ static enum err load_loop(struct load_state *r, struct error *e)
             return error_set(e, ERR_UNAVAILABLE, "no answer for %d s", WAIT_MS / 1000);
         for (int i = 0; i < n; i++) {
             struct load_connection *c = events[i].data.ptr;
-            bool fine = !(events[i].events & EPOLLOUT) || load_send(r, c);
+            bool was_busy = c->busy, fine = !(events[i].events & EPOLLOUT) || load_send(r, c);
             if (fine && events[i].events & EPOLLIN)
                 fine = load_receive(r, c);
+            if (!fine && !was_busy)
+                fine = load_open(r, c, NULL) == ERR_OK; /* it was idle for too long */
             if (!fine)
                 return error_set(e, ERR_UNAVAILABLE, "the server closed a connection");
         }
@@ -236,11 +267,8 @@ static enum err load_run_connections(struct load_state *r, struct error *e)
         struct load_connection *c = &r->v[i];
         buf_init(&c->out, REQUEST_MAX);
         buf_init(&c->in, ANSWER_MAX);
-        if (!load_connect(c, r->load->port))
-            return error_set(e, ERR_UNAVAILABLE, "connect to port %u: %s", r->load->port, strerror(errno));
-        if (r->load->cacert && load_greet(c, r->load, e))
+        if (load_open(r, c, e))
             return e->code;
-        load_set_events(r, c, EPOLLIN);
     }
     r->begun_ns = clock_steady_ns(r->load->clock);
     if (!load_start_idle(r))
@@ -261,9 +289,7 @@ enum err load_run(struct load *l, struct error *e)
     l->ok = l->refused = 0;
     enum err rc = load_run_connections(&r, e);
     for (size_t i = 0; i < l->connections; i++) {
-        tls_session_free(r.v[i].tls);
-        if (r.v[i].fd >= 0)
-            close(r.v[i].fd);
+        load_close(&r.v[i]);
         buf_release(&r.v[i].out);
         buf_release(&r.v[i].in);
     }

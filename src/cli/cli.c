@@ -4,7 +4,7 @@
 #include <sys/ioctl.h>
 
 #include "base/sentence.h"
-#include "server/options.h"
+#include "server/settings/options.h"
 
 enum { HELP_MAX = 64 * 1024 };
 

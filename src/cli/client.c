@@ -11,7 +11,7 @@
 
 #include "base/uuid.h"
 #include "cli/remedy.h"
-#include "server/options.h"
+#include "server/settings/options.h"
 
 enum {
     TRIES = 3,
@@ -203,7 +203,7 @@ static void client_setup_curl(struct client *c)
     curl_easy_setopt(c->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)ANSWER_TIMEOUT_MS);
-    curl_easy_setopt(c->curl, CURLOPT_USERAGENT, "belfry/" BELFRY_VERSION);
+    curl_easy_setopt(c->curl, CURLOPT_USERAGENT, "Belfry/" BELFRY_VERSION);
     curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, client_on_body);
     if (c->is_loopback)
         curl_easy_setopt(c->curl, CURLOPT_NOPROXY, "*");

@@ -307,6 +307,17 @@ void explain(const struct explain_view *v, const struct task *t, const struct ex
         explain_state(ret, EXPLAIN_NONE, "nothing holds it: it is about to be claimed");
 }
 
+void explain_held_until(const struct task *t, int64_t until_ms, struct explanation *ret)
+{
+    bool is_decided_then = t->kind == TASK_RECURRING || t->links & TASK_WAITS;
+    struct explain_walk w = { .task = t, .at_ms = max_of(until_ms, t->due_ms), .ret = ret };
+    w.unknown = is_decided_then ? "what comes next is decided when it is resumed" : NULL;
+    if (!is_decided_then && t->due_ms > until_ms)
+        explain_add(ret, EXPLAIN_DUE_TIME, t->due_ms, "it is due at %s", explain_when(t->due_ms).text);
+    explain_conclude(&w);
+    explain_put_into_words(&w);
+}
+
 void explain_held_by_people(const struct task *t, const char *why, struct explanation *ret)
 {
     struct explain_walk w = { .task = t, .unknown = why, .ret = ret };

@@ -115,3 +115,5 @@ void explain(const struct explain_view *v, const struct task *t, const struct ex
 /* The outcome of a task that only a person or an outside worker lets go on, as `why` says: it expires, or nothing is
  * known. `ret` has its gates. */
 void explain_held_by_people(const struct task *t, const char *why, struct explanation *ret);
+/* The outcome of a task that is held until a time, and goes on by itself then. `ret` has its gates. */
+void explain_held_until(const struct task *t, int64_t until_ms, struct explanation *ret);

@@ -6,7 +6,8 @@
 #include "core/target/address.h"
 
 /* For a task that calls such an address. Of a name it must not be said: that would tell where the name leads. */
-#define GUARD_REFUSED "address is not allowed: it is not public, and http.allow does not list it"
+#define GUARD_NOT_FOUND "host name not found, or its address is not allowed"
+#define GUARD_REFUSED   "address is not allowed: it is not public, and http.allow does not list it"
 
 struct guard_setup {
     const struct address_range *allowed; /* exempt from the blocked ranges; copied */

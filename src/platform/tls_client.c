@@ -66,15 +66,51 @@ enum err tls_client_check(const struct tls_client_files *files, struct error *e)
 }
 
 /* A certificate has names and addresses in different fields, and only a name is sent to the server (SNI). */
-static bool tls_set_host(SSL *ssl, const char *host)
+static bool tls_is_address(const char *host)
 {
     uint8_t bytes[16];
-    char name[TLSEXT_MAXLEN_host_name + 1];
-    if (inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1)
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
-    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    snprintf(name, sizeof name, "%s", host);
-    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+    return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
+}
+
+static bool tls_require_host(X509_VERIFY_PARAM *p, const char *host)
+{
+    if (tls_is_address(host))
+        return X509_VERIFY_PARAM_set1_ip_asc(p, host) == 1;
+    X509_VERIFY_PARAM_set_hostflags(p, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return X509_VERIFY_PARAM_set1_host(p, host, 0) == 1;
+}
+
+/* NULL: the server is told no name. */
+static bool tls_set_server_name(SSL *ssl, const char *host)
+{
+    char name[TLSEXT_MAXLEN_host_name + 1], *told = host ? name : NULL;
+    snprintf(name, sizeof name, "%s", host ? host : "");
+    return SSL_set_tlsext_host_name(ssl, told) == 1;
+}
+
+/* Called before the first message is made. The name of the session is that of its context; NULL: it is an address. */
+static void tls_on_progress(const SSL *ssl, int where, int value)
+{
+    (void)value;
+    SSL *own; /* OpenSSL says const, and means that it stays alive */
+    memcpy(&own, &ssl, sizeof own);
+    if (where & SSL_CB_HANDSHAKE_START)
+        (void)tls_set_server_name(own, X509_VERIFY_PARAM_get0_host(SSL_get0_param(own), 0));
+}
+
+enum err tls_context_set_host(void *context, const char *host, struct error *e)
+{
+    SSL_CTX *c = context;
+    if (!tls_require_host(SSL_CTX_get0_param(c), host))
+        return error_set(e, ERR_UNAVAILABLE, "TLS cannot be started for the host '%s'", host);
+    SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_info_callback(c, tls_on_progress);
+    return ERR_OK;
+}
+
+static bool tls_set_host(SSL *ssl, const char *host)
+{
+    return tls_require_host(SSL_get0_param(ssl), host) && (tls_is_address(host) || tls_set_server_name(ssl, host));
 }
 
 enum err tls_session_new(const struct tls_client_files *files, int fd, const char *host, struct tls_session **ret,

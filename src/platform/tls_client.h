@@ -25,6 +25,10 @@ enum err tls_session_new(const struct tls_client_files *files, int fd, const cha
                          struct error *e) must_use;
 void tls_session_free(struct tls_session *s); /* NULL is fine; does not close the socket */
 
+/* For a library that makes the session itself and connects to an address: `context` is its SSL_CTX. The server's
+ * certificate must have `host`, and the server is told that name (SNI), whatever the library tells it. */
+enum err tls_context_set_host(void *context, const char *host, struct error *e) must_use;
+
 enum tls_result {
     TLS_OK,
     TLS_AGAIN,  /* the socket has to become ready: tls_session_wants says for what */

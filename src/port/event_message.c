@@ -42,6 +42,7 @@ static const struct wire_field facts[] = {
     { "target",       WIRE_ENUM, AT(target), .names = target_kind_names, .name_count = TARGET_KINDS, .always = true },
     { "place",        WIRE_TEXT, AT(place), .max = PLACE_MAX },
     { "queue",        WIRE_TEXT, AT(queue) },
+    { "name",         WIRE_TEXT, AT(name) },
     { "version",      WIRE_I64,  AT(version), WIRE_BETWEEN(0, INT64_MAX) },
     { "run",          WIRE_UUID, AT(run) },
     { "trace",        WIRE_TEXT, AT(trace) },

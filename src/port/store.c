@@ -181,7 +181,15 @@ enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct er
 
 enum err store_reader(struct store *s, struct reader **ret, struct error *e)
 {
-    return s->ops->reader(s, ret, e);
+    *ret = atomic_exchange(&s->kept, NULL);
+    return *ret ? ERR_OK : s->ops->reader(s, ret, e);
+}
+
+void store_keep_reader(struct store *s, struct reader *r, enum err rc)
+{
+    struct reader *none = NULL;
+    if (!r || rc || !atomic_compare_exchange_strong(&s->kept, &none, r))
+        reader_free(r);
 }
 
 void store_watch(struct store *s, struct store_watch *w)
@@ -229,8 +237,10 @@ bool store_is_shared(const struct store *s)
 
 void store_free(struct store *s)
 {
-    if (s)
-        s->ops->free(s);
+    if (!s)
+        return;
+    reader_free(atomic_exchange(&s->kept, NULL));
+    s->ops->free(s);
 }
 
 enum err reader_get(struct reader *r, int32_t tenant, struct uuid id, struct arena *a, struct task *ret,

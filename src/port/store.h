@@ -16,7 +16,7 @@
  *  4. Arguments are borrowed until the operation is done. Results are in the operation's arena. An operation whose
  *     arena is too small fails with ERR_LIMIT and changes nothing.
  *  5. Operations see and change the rows of all tenants, unless they say otherwise. A column that is not named stays.
- *     cause, resolved_ms and resolution are kept of FAILED tasks only.
+ *     cause and resolved_ms are kept of FAILED tasks only, resolution of FAILED and PAUSED ones.
  *  6. Field and sentence of an error are promised only where a rule names them.
  *  7. Texts are UTF-8 without NUL. Only output, error and last_error, which targets and programs write, may be any
  *     bytes; bytes that are no text come back as they were, or as U+FFFD.
@@ -25,6 +25,8 @@
  *
  * Every store passes tests/conformance/store/store_suite.c. The model (tests/model) is the reference: random sequences
  * of operations give equal answers on every store. */
+#include <stdatomic.h>
+
 #include "port/store/audit.h"
 #include "port/store/breakers.h"
 #include "port/store/catalog.h"
@@ -44,6 +46,7 @@
 struct store {
     const struct store_ops *ops;
     const struct hit_wants *wants; /* NULL: no hits are written. Set before the first store_apply */
+    _Atomic(struct reader *) kept; /* by store_keep_reader; NULL: none */
 };
 
 /* watch and what follows are NULL in a store that no other node writes to. */
@@ -77,6 +80,8 @@ enum {
 
 enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct error *e) must_use;
 enum err store_reader(struct store *s, struct reader **ret, struct error *e) must_use;
+/* In place of reader_free: the next store_reader gets it, for a reader takes long to open. rc: how its use ended. */
+void store_keep_reader(struct store *s, struct reader *r, enum err rc);
 
 /* Sends notices of other nodes' changes to w from now on, until the next call. NULL: nobody listens; when the call
  * returns, no notice is being delivered. A store that no other node writes to sends none. */

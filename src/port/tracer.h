@@ -34,6 +34,7 @@ struct tracer {
 
 struct tracer_ops {
     bool (*wants)(struct tracer *, const struct trace *);
+    bool (*wants_new)(struct tracer *, struct uuid id);
     bool (*wants_failure)(struct tracer *);
     void (*record)(struct tracer *, const struct span *);
     void (*free)(struct tracer *);
@@ -44,6 +45,12 @@ struct tracer_ops {
 static inline bool tracer_wants(struct tracer *t, const struct trace *trace)
 {
     return t && t->ops->wants(t, trace);
+}
+
+/* The same of trace_new(id), without making that trace. */
+static inline bool tracer_wants_new(struct tracer *t, struct uuid id)
+{
+    return t && t->ops->wants_new(t, id);
 }
 
 /* Whether a span of a failure is recorded although its trace is not: at most 50 a second. */

@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
-#include "server/options.h"
-#include "server/secret_url.h"
+#include "server/settings/options.h"
+#include "server/settings/secret_url.h"
 
 enum { URL_MAX = 4096, SETTING_TEXT = 96 };
 

@@ -16,7 +16,7 @@ struct brokers {
 };
 
 /* Reads every --broker NAME=URL. The URL may be in a file ("file:/path"). A password on the command line is overwritten
- * there (server/secret_url.h). */
+ * there (server/settings/secret_url.h). */
 enum err brokers_read(const struct options *o, struct brokers *ret, struct error *e) must_use;
 void brokers_release(struct brokers *b);
 

@@ -12,7 +12,7 @@
 #include "platform/otlp/otlp_tracer.h"
 #include "runner/http/runner_http.h"
 #include "runner/noop/runner_noop.h"
-#include "server/options.h"
+#include "server/settings/options.h"
 
 /* Thousands of concurrent calls need thousands of descriptors. */
 static void process_raise_descriptor_limit(void)

@@ -363,7 +363,7 @@ enum err server_load_lanes(struct server *a, struct error *e)
         node_follow_breakers(a->node, breakers.v, breakers.n); /* before anything is claimed */
         node_know_lanes(a->node, lanes, n);
     }
-    reader_free(r);
+    store_keep_reader(a->store, r, rc);
     return rc;
 }
 
@@ -375,7 +375,7 @@ static enum err server_fill_catalog_cache(struct server *a, struct error *e)
     enum err rc = store_reader(a->store, &r, e);
     if (rc == ERR_OK)
         rc = catalog_watcher_fill(a->catalog, r, e);
-    reader_free(r);
+    store_keep_reader(a->store, r, rc);
     return rc;
 }
 
@@ -395,7 +395,8 @@ static void server_on_settled(void *context, const struct event *e, const struct
     if (a->http)
         live_on_settled(api_server_live(a->http), e, s, str_from(a->name));
     transition_log_settled(a->transitions, &e->task, &e->outcome, s);
-    spans_add_run(a->tracer, &e->task, &e->outcome, s, a->tracer ? clock_wall_us(a->setup.clock) : 0);
+    if (spans_may_add_run(a->tracer, &e->task, &e->outcome))
+        spans_add_run(a->tracer, &e->task, &e->outcome, s, clock_wall_us(a->setup.clock));
 }
 
 static void server_on_started(void *context, const struct task *t)

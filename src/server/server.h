@@ -14,11 +14,11 @@
 #include "platform/loop_uv.h"
 #include "port/zoneinfo.h"
 #include "server/brokers.h"
-#include "server/fleet_url.h"
-#include "server/notify/mail_settings.h"
 #include "server/process.h"
 #include "server/retention.h"
-#include "server/tls_settings.h"
+#include "server/settings/fleet_url.h"
+#include "server/settings/mail_settings.h"
+#include "server/settings/tls_settings.h"
 
 struct server_setup {
     struct clock *clock;

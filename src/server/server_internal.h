@@ -21,9 +21,9 @@
 #include "server/planner_threads.h"
 #include "server/process.h"
 #include "server/server.h"
+#include "server/settings/unverified_links.h"
 #include "server/stats/alert_watch.h"
 #include "server/stats/stats_writer.h"
-#include "server/unverified_links.h"
 
 enum { PEPPER_SIZE = 32 };
 

@@ -16,7 +16,7 @@ enum err server_keys_known(struct server *a, struct key_prints *ret, struct erro
     enum err rc = store_reader(a->store, &r, e);
     if (!rc)
         rc = reader_key_prints(r, ret, e);
-    reader_free(r);
+    store_keep_reader(a->store, r, rc);
     return rc;
 }
 
@@ -45,7 +45,7 @@ static enum err server_keys_has_sealed(struct server *a, struct str id, bool *re
     enum err rc = store_reader(a->store, &r, e);
     if (!rc)
         rc = reader_sealed(r, id, ret, e);
-    reader_free(r);
+    store_keep_reader(a->store, r, rc);
     return rc;
 }
 

@@ -159,7 +159,7 @@ enum err server_adopt_store_clock(struct server *a, struct error *e)
         if (rc == ERR_OK)
             offset_add(&offset, sent_us, clock_steady_us(a->clock), store_us);
     }
-    reader_free(r);
+    store_keep_reader(a->store, r, rc);
     struct offset_view v = offset_view(&offset, clock_steady_us(a->clock));
     if (rc == ERR_OK)
         clock_correct(a->clock, v.low_us, 2 * v.error_us);

@@ -19,7 +19,7 @@
 #include "platform/machine.h"
 #include "port/crypto.h"
 #include "server/fleet_watch.h"
-#include "server/unverified_links.h"
+#include "server/settings/unverified_links.h"
 
 enum {
     MACHINE_MS = 500,     /* how old the figures of the machine may be */

@@ -7,8 +7,8 @@
  *
  * Threads: one thread calls all functions; it is the loop thread while worker_process_run runs. */
 #include "node/trace/transition_log.h"
-#include "server/fleet_url.h"
 #include "server/process.h"
+#include "server/settings/fleet_url.h"
 
 struct worker_process_setup {
     struct clock *clock;

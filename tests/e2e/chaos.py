@@ -149,6 +149,7 @@ class Chaos:
     """wires: for each node its wires to the database."""
 
     kinds, often = KINDS, OFTEN
+    holding = "database"  # while it is away, nodes cannot write what has ended
 
     def __init__(self, cluster, postgres, database, wires, clocks, load, chance):
         self.cluster, self.postgres, self.database = cluster, postgres, database
@@ -181,7 +182,7 @@ class Chaos:
         for name, victim in zip(names, self.victims(names)):
             kind = self.kinds[name]
             self.told.append(f"{name} ({self.cluster.name_of(victim)})" if victim else name)
-            fault = self.load.fault(name, kind.excuses, holds=kind.of == "events")
+            fault = self.load.fault(name, kind.excuses, holds=kind.of == self.holding)
             begun.append((fault, kind.begin(self, victim)))
         lasts = max(self.chance.uniform(*self.kinds[name].lasts) * getattr(self, self.kinds[name].unit) for name in names)
         threading.Event().wait(lasts)  # the faults themselves

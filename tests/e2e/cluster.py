@@ -126,7 +126,7 @@ class Cluster:
 
         def agree():
             seen = [self.members(node) for node in self.running()]
-            return all(len(m) == wanted and sum(n["partitions"] for n in m) == 256 for m in seen)
+            return all(len(m) == wanted and all(n["partitions"] for n in m) and sum(n["partitions"] for n in m) == 256 for m in seen)
 
         until(agree, timeout_s, why=lambda: f"not {wanted} members: {[self.members(n) for n in self.running()]}\n{self.log()[-3000:]}")
         return self

@@ -7,8 +7,8 @@ A test that takes a server from here runs on each topology that --topology names
     cluster      three nodes on one PostgreSQL database, which are asked in turn
     fleet-redis-kafka, fleet-amqp
                  two control nodes on one PostgreSQL database and three workers; queue on Redis and events on Kafka, or both on RabbitMQ
-By default it is standalone, and the cluster too for tests marked cluster(when="always"): there are files of tests for clusters and fleets
-alone, and ./test is to end in minutes. With BELFRY_TEST_LONG it is all of them, but for a test that needs one node and says why:
+By default it is standalone, and the cluster too for tests marked cluster(when="always"), or all with when="everywhere": there are files of tests
+for clusters and fleets alone, and ./test is to end in minutes. With BELFRY_TEST_LONG it is all of them, but for a test that needs one node and says why:
 @pytest.mark.standalone("why").
 """
 
@@ -123,7 +123,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "standalone(why): needs one node")
     config.addinivalue_line("markers", "dashboard_all: runs with --dashboard and in ./test long only")
-    config.addinivalue_line("markers", "cluster(when='always'): matters across nodes; with `when`, so much that ./test runs it on a cluster too")
+    config.addinivalue_line("markers", "cluster(when='always'): matters across nodes; with `when`, so much that ./test runs it on a cluster too, or 'everywhere'")
 
 
 def topologies_of(definition, chosen):
@@ -132,7 +132,7 @@ def topologies_of(definition, chosen):
         return ["standalone"]
     marker = definition.get_closest_marker("cluster")
     long = os.environ.get("BELFRY_TEST_LONG")
-    most = 2 if marker and marker.kwargs.get("when") == "always" else 1
+    most = {"always": 2, "everywhere": len(TOPOLOGIES)}.get(marker.kwargs.get("when") if marker else None, 1)
     return [t for t in (TOPOLOGIES if chosen or long else TOPOLOGIES[:most]) if chosen in (None, t)]
 
 
@@ -157,8 +157,8 @@ def bound_to(nodeid):
     """What binds a test to one worker, by its name: the browser or the slow-starting broker that it needs, which then only that worker starts. In
     ./test long, where every worker needs all brokers, fault campaigns: each has several nodes, and six at once would leave none of them
     the time to answer before it is taken for dead."""
-    if "dashboard/" in nodeid or "::test_stalls_of" in nodeid:
-        return "dashboard"  # one browser, and one server that lives; and not beside them what measures how late tasks fire
+    if "dashboard/" in nodeid:
+        return "dashboard"  # one browser, and one server that lives
     if os.environ.get("BELFRY_TEST_LONG"):
         return ("fleet faults" if "fleet" in nodeid else "faults") if "/faults/" in nodeid else None
     return next((broker for word, broker in BROKERS.items() if word in nodeid), None)
@@ -184,7 +184,8 @@ def spread(items):
     bound = [item for item in items if bound_to(item.nodeid)]
     items = [item for item in items if not bound_to(item.nodeid)]
     slow = [item for item in items if item.path.parent.name == "faults" or runs_on(item) != "standalone"]
-    quick = [item for item in items if item not in set(slow)]
+    is_slow = set(slow)
+    quick = [item for item in items if item not in is_slow]
     step = max(1, len(quick) * 9 // 10 // max(1, len(slow)))
     mixed = []
     for i, item in enumerate(slow):
@@ -202,7 +203,8 @@ def is_wanted(item, dashboard):
 def pytest_collection_modifyitems(config, items):
     chosen = config.getoption("topology")
     kept = [item for item in items if (not chosen or runs_on(item) == chosen) and is_wanted(item, config.getoption("dashboard"))]
-    left_out = [item for item in items if item not in set(kept)]
+    wanted = set(kept)
+    left_out = [item for item in items if item not in wanted]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
     items[:] = spread(kept) if os.environ.get("PYTEST_XDIST_WORKER") else kept
@@ -249,6 +251,21 @@ def prepared_store(build, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def make_prepared_database(build, postgres_server):
+    """make_prepared_database(): a fresh one that has the present schema. Copied, as the store above."""
+    made = []
+
+    def make():
+        if not made:
+            made.append(postgres_server.new_database())
+            url = postgres_server.url(made[0])
+            subprocess.run([build / "belfry", "migrate", "up", "--store", url], check=True, stdout=subprocess.DEVNULL)
+        return postgres_server.new_database(like=made[0])
+
+    return make
+
+
 @pytest.fixture
 def make_server(topology, request, prepared_store, tmp_path):
     """make_server(*arguments, env=None): a server on a data directory or database of its own, started; killed after the test."""
@@ -259,6 +276,7 @@ def make_server(topology, request, prepared_store, tmp_path):
 
     made, databases = [], []
     postgres = request.getfixturevalue("postgres") if topology != "standalone" else None
+    new_database = request.getfixturevalue("make_prepared_database") if postgres else None
     carriers = request.getfixturevalue("make_carriers") if topology in FLEETS else None
 
     def make(*arguments, start=True, **more):
@@ -268,7 +286,7 @@ def make_server(topology, request, prepared_store, tmp_path):
                 shutil.copytree(prepared_store, folder)
             server = Server(folder, *arguments, **more)
         else:
-            databases.append(postgres.new_database())
+            databases.append(new_database() if start else postgres.new_database())
             url = postgres.url(databases[-1])
             server = Cluster(folder, url, *arguments, **more) if topology == "cluster" else Fleet(folder, url, carriers(topology).arguments, *arguments, **more)
         made.append(server)
@@ -351,7 +369,7 @@ def fleet(request):
 
 
 @pytest.fixture
-def make_fleet(fleet, make_carriers, postgres, build, tmp_path):
+def make_fleet(fleet, make_carriers, make_prepared_database, postgres, build, tmp_path):
     """make_fleet(*arguments, nodes=2, workers=3, worker_arguments=[(), …], worker_envs=[{}, …], wires=None, start=True); killed after the
     test. With wires, its queue is behind fleet.wire."""
     from fleet import Fleet
@@ -359,7 +377,7 @@ def make_fleet(fleet, make_carriers, postgres, build, tmp_path):
     made, databases = [], []
 
     def make(*arguments, start=True, wires=None, **more):
-        databases.append(postgres.new_database())
+        databases.append(make_prepared_database())
         carriers = make_carriers(fleet, wires)
         one = Fleet(tmp_path / f"fleet{len(made)}", postgres.url(databases[-1]), carriers.arguments, *arguments, **more)
         one.wire, one.database = carriers.wire, databases[-1]
@@ -485,7 +503,15 @@ def chromium():
 
 
 @pytest.fixture
-def tabs(chromium):
+def undisturbed(tmp_path_factory):
+    """One test at a time has it. Chromium takes all cores for tenths of a second: what measures how late tasks fire does not run beside it."""
+    with open(tmp_path_factory.getbasetemp().parent / "undisturbed.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
+def tabs(chromium, undisturbed):
     """tabs(system, login=True, **context options): a browser.Tab, logged in; the browser must not complain until the end of the test."""
     import browser
 

@@ -18,9 +18,10 @@ def checker(name):
 
 
 class Events:
-    """Reads on a thread of its own. events: (name, data, id) in the order in which they came."""
+    """Reads on a thread of its own. events: (name, data, id) in the order in which they came. waits: for the first counts, which come within a
+    second."""
 
-    def __init__(self, server, key=None, query="", last_id=None):
+    def __init__(self, server, key=None, query="", last_id=None, waits=True):
         node, self.is_alone = server.nodes[0], len(server.nodes) == 1
         self.has_starts = not hasattr(server, "workers")  # a worker of a fleet does not tell what it starts
         head = {"Authorization": f"Bearer {key or node.key}", "Accept": "text/event-stream"}
@@ -38,6 +39,10 @@ class Events:
             return
         assert self.response.headers["content-type"] == "text/event-stream"
         threading.Thread(target=self._read, daemon=True).start()
+        if waits:
+            self.wait()
+
+    def wait(self):
         until(lambda: self.of("counts") or self.over.is_set(), why="there were no counts")
 
     def _read(self):

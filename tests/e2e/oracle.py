@@ -9,6 +9,7 @@ push was not answered, and is delivered when that is back: that fault lies befor
 A fault is a moment or lasts for a while. Not every one excuses a repeat: while a node is cut off for longer than it may be silent its work
 is others', but when the database is away for all of them, or for a moment, nothing may run twice. Events that are away excuse nothing, but as
 long as they are results are nowhere but with the workers that have them, and so in flight (holds): a worker that dies then takes them along.
+In a cluster the same goes for a database that is away, and nodes.
 """
 
 import collections

@@ -325,13 +325,13 @@ def idle_ms(connection):
 class Receiver:
     """An HTTP server that logs every call and answers 200, or what a path was told to answer."""
 
-    def __init__(self):
+    def __init__(self, address="127.0.0.1"):
         self.calls = []
         self.changed = threading.Condition()
         self.replies = {}  # path → replies, of which the last is repeated
         self.sockets = set()
         self.closing = False
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.listener = socket.create_server((address, 0), backlog=1024)
         self.port = self.listener.getsockname()[1]
         self.acceptor = threading.Thread(target=self._accept, daemon=True)
         self.acceptor.start()

@@ -41,7 +41,7 @@ WRITES += [("PUT", "/v1/workflow-definitions/nobody"), ("DELETE", "/v1/workflow-
            *(("POST", f"/v1/workflows/{NOBODY}/steps/nobody/{a}") for a in ("run-now", "force-complete", "skip"))]
 READS += [f"{r}{i}" for r in ("/v1/notification-settings", "/v1/incidents", "/v1/notifications") for i in ("", f"/{NOBODY}")]
 WRITES += [("POST", "/v1/notification-settings"), *((m, f"/v1/notification-settings/{NOBODY}") for m in ("PATCH", "DELETE")),
-           ("POST", f"/v1/notification-settings/{NOBODY}/test"), *(("POST", f"/v1/incidents/{NOBODY}/{a}") for a in ("ack", "mute")),
+           ("POST", f"/v1/notification-settings/{NOBODY}/test"), *(("POST", f"/v1/incidents/{NOBODY}/{a}") for a in ("ack", "mute", "unmute")),
            ("POST", f"/v1/notifications/{NOBODY}/resend")]
 READS += ["/v1/signing-keys", f"/v1/signing-keys/{NOBODY}"]
 WRITES += [("POST", "/v1/signing-keys"), ("DELETE", f"/v1/signing-keys/{NOBODY}"), ("POST", f"/v1/signing-keys/{NOBODY}/rotate")]

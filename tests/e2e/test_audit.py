@@ -5,6 +5,7 @@ import hashlib
 import json
 import sqlite3
 import threading
+import uuid
 
 import pytest
 
@@ -104,7 +105,7 @@ SETTING = {"name": "s", "on_failure": True, "group_wait": "0s", "delivery_type":
 
 
 def setting(w):
-    return w.client.post("/v1/notification-settings", SETTING).json["id"]
+    return w.client.post("/v1/notification-settings", {**SETTING, "name": str(uuid.uuid4())}).json["id"]
 
 
 def incident(w):
@@ -159,6 +160,7 @@ ACTS = {
     "POST /v1/notification-settings/{id}/test": (setting, None),
     "POST /v1/incidents/{id}/ack": (incident, None),
     "POST /v1/incidents/{id}/mute": (incident, {"for": "1h"}),
+    "POST /v1/incidents/{id}/unmute": (incident, None),
     "POST /v1/notifications/{id}/resend": (message, None),
     "POST /v1/signing-keys": (None, {"host": "made.example.com"}),
     "POST /v1/signing-keys/{id}/rotate": (signing_key, {"overlap": "1h"}),
@@ -426,7 +428,7 @@ def test_the_command_prints_it(world, belfry):
     made = task(world)
     env = {"BELFRY_SERVER": world.server.turn().url, "BELFRY_KEY": world.server.key}
     done = belfry("audit", "--object", made, env=env)
-    assert done.code == 0 and done.lines[0].split() == ["WHEN", "TENANT", "KEY", "ADDRESS", "ACTION", "OBJECT", "NAME", "COUNT", "OUTCOME"], done
+    assert done.code == 0 and done.lines[0].split() == ["WHEN", "TENANT", "BY", "KEY", "ADDRESS", "ACTION", "OBJECT", "NAME", "COUNT", "OUTCOME"], done
     assert made in done.lines[1] and "POST /v1/tasks" in done.lines[1] and "DONE" in done.lines[1]
     done = belfry("audit", "--since", "1h", "--action", "POST *", "--json", env=env)
     assert made in [json.loads(line)["object"] for line in done.lines]
@@ -445,6 +447,34 @@ def test_the_command_prints_it(world, belfry):
     assert "there are more: use --limit N or --all" in belfry("audit", "-n", "1", env=env).err
     refused = world.client.get("/v1/audit?since=2026-01-01T00:00:00Z")
     assert refused.status == 400 and "did you mean 'from'?" in refused.body.decode(), refused
+
+
+@pytest.mark.cluster(when="always")
+def test_names_are_those_of_the_time_of_the_act(world, belfry):
+    env = {"BELFRY_SERVER": world.server.turn().url, "BELFRY_KEY": world.server.key}
+    made = world.client.post("/v1/api-keys", {"name": "déployer", "scopes": ["admin"]}).json
+    mine = {"Authorization": f"Bearer {made['key']}"}
+    one = world.client.post("/v1/tasks", {**FAR, "name": "nightly"}, headers=mine).json["id"]
+    assert world.client.request("PATCH", f"/v1/tasks/{one}", {"name": "weekly"}, headers=mine).status == 200
+    assert world.client.post(f"/v1/tasks/{one}/cancel", headers=mine).status == 200
+    assert world.client.request("DELETE", f"/v1/tasks/{one}", headers=mine).status == 204
+    kept = world.client.post("/v1/notification-settings", {**SETTING, "name": "pager"}, headers=mine).json["id"]
+    assert world.client.request("PATCH", f"/v1/notification-settings/{kept}", {"name": "phone"}, headers=mine).status == 200
+    assert world.client.request("DELETE", f"/v1/notification-settings/{kept}", headers=mine).status == 204
+    assert world.client.request("PUT", "/v1/queues/mail", {"max_concurrent": 7}, headers=mine).status in (200, 201)
+    assert world.client.request("DELETE", f"/v1/api-keys/{made['id']}").status == 204
+    rows = world.rows(key=made["id"])[::-1]
+    acts = [(row["action"].split()[0], row["object"], row.get("object_name")) for row in rows]
+    assert {row["key_name"] for row in rows} == {"déployer"}
+    expected = [("POST", one, "nightly"), ("PATCH", one, "nightly"), ("POST", one, "weekly"), ("DELETE", one, "weekly"),
+                ("POST", kept, "pager"), ("PATCH", kept, "pager"), ("DELETE", kept, "phone"), ("PUT", "mail", None)]
+    assert acts == expected or (world.shared and sorted(acts, key=str) == sorted(expected, key=str)), acts  # the clocks of nodes differ a little
+    assert {row.get("object_name") for row in world.rows(object=made["id"])} == {"déployer"}, "also of a key that is gone"
+    until(lambda: world.client.get("/v1/tasks", headers=mine).status == 401)
+    row = until(lambda: world.rows(key=made["id"], action="refuse%20API%20key"), why="no row of the revoked key")[0]
+    assert row["key_name"] == "déployer" and row["outcome"] == "REFUSED"
+    shown = belfry("audit", "--by", made["id"], "--object", one, env=env)
+    assert shown.code == 0 and "déployer" in shown.out and "nightly" in shown.out and "weekly" in shown.out, shown
 
 
 @pytest.mark.cluster(when="always")

@@ -134,7 +134,7 @@ def lag_figures(done, targets):
     return figures, lags
 
 
-def test_stalls_of_the_store_delay_recalls_and_not_firing(belfry, tmp_path):
+def test_stalls_of_the_store_delay_recalls_and_not_firing(belfry, undisturbed, tmp_path):
     done = belfry("bench", "lag", "--stall", STALL, "-n", "3000", "--json", "--dir", tmp_path, timeout_s=180)
     figures, lags = lag_figures(done, ("no-op", "webhook"))
     for target in lags:
@@ -144,7 +144,7 @@ def test_stalls_of_the_store_delay_recalls_and_not_firing(belfry, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_stalls_of_postgresql_delay_recalls_and_not_firing(belfry, postgres, database, tmp_path):
+def test_stalls_of_postgresql_delay_recalls_and_not_firing(belfry, undisturbed, postgres, database, tmp_path):
     done = belfry("bench", "lag", "--stall", STALL, "-n", "3000", "--store", postgres.url(database), "--json", "--dir", tmp_path, timeout_s=180)
     figures, lags = lag_figures(done, ("no-op", "webhook"))
     for target in lags:  # what waits for the disk is up to 1 s late, 975 ms by this measure; a machine full of tests can stand still for half a second

@@ -46,7 +46,7 @@ def test_ids_stay_whole_on_a_narrow_terminal(ask, stub):
 def test_show_prints_every_field_of_a_task(ask, stub):
     """Also those that it does not know: they are printed under the name that the server gives them."""
     fields = json.loads((ROOT / "src/api/server/openapi.json").read_text())["components"]["schemas"]["Task"]["properties"]
-    samples = {"integer": 7, "number": 7, "string": "some text", "object": {"kind": "overlap", "how": "archived", "worker": "w"}, "array": ["a"],
+    samples = {"integer": 7, "number": 7, "string": "some text", "object": {"kind": "overlap", "how": "archived", "by": "ops", "worker": "w"}, "array": ["a"],
                "boolean": True}
 
     def lines(**more):

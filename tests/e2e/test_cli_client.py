@@ -76,7 +76,7 @@ def test_requests_carry_key_agent_and_json(ask, stub):
     assert ask("add", "--noop", "--quiet").code == 0
     [r] = stub.requests
     assert r.headers["Authorization"] == f"Bearer {KEY}"
-    assert r.headers["User-Agent"].startswith("belfry/")
+    assert r.headers["User-Agent"].startswith("Belfry/")
     assert r.headers["Accept"] == "application/json"
     assert r.headers["Content-Type"] == "application/json"
     assert "Expect" not in r.headers
@@ -613,6 +613,18 @@ def test_an_action_on_several_goes_on_after_a_refusal(ask, stub, command):
     assert done.err == f"belfry {command}: {OTHER}: cannot be done\n"
 
 
+def test_a_pause_has_a_reason_and_an_end(ask, stub):
+    stub.on("POST", f"/v1/tasks/{ID}/pause", task(status="PAUSED"))
+    assert ask("pause", ID, "--reason", "it's \"late\"", "--until", "2h").out == f"{ID} paused\n"
+    assert ask("pause", ID, "--until", "2099-02-10T08:00:00Z").code == 0
+    assert [r.body for r in stub.requests] == [{"reason": "it's \"late\"", "for": "2h"}, {"until": "2099-02-10T08:00:00.000Z"}]
+    done = ask("pause", ID, "--until", "soon")
+    assert done.code == 2 and done.err.startswith("belfry pause: --until must be a time such as 2026-02-10T08:00:00Z, or a duration such as 2h"), done.err
+    for option in ("--reason", "--until"):
+        done = ask("pause", "--filter", "queue=a", option, "1h")
+        assert done.code == 2 and done.err.startswith(f"belfry pause: {option} is for given tasks: leave out --filter"), done.err
+
+
 def job(state, done, **more):
     return {"id": ID, "state": state, "reason": None, "done": done, "failed": 0, "failures": [], "total": 45, "total_exact": True, **more}
 
@@ -716,4 +728,4 @@ def test_options_of_new_commands_complete(belfry):
     assert complete("add", "--max") == ["--max-runs", "--max-attempts"]
     assert complete("edit", "--set", "retry.b") == ["retry.backoff=", "retry.base_delay_ms="]
     assert complete("edit", "--if") == ["--if-version"]
-    assert complete("pause", "--") == ["--filter", "--json", "--server", "--key", "--ca", "--cert", "--cert-key", "--data-dir", "--help"]
+    assert complete("pause", "--") == ["--filter", "--reason", "--until", "--json", "--server", "--key", "--ca", "--cert", "--cert-key", "--data-dir", "--help"]

@@ -236,8 +236,12 @@ def test_keys_and_tasks_without_one_do_not_wait_for_each_other(client, receiver,
     receiver.wait("/two")
     receiver.wait("/none")
     assert receiver.to("/w") == []
+    until(lambda: now_ms() > to_ms(waiting["run_at"]) + 200)
     release.set()
     receiver.wait("/w")
+    client.wait_for(waiting["id"], "COMPLETED")
+    [attempt] = client.get(f"/v1/tasks/{waiting['id']}/executions").json["executions"]
+    assert attempt["delay_cause"] == "KEY" and attempt["delay_ms"] >= 100, attempt
 
 
 def test_a_recurring_task_and_others_share_a_key(client, receiver):
@@ -552,7 +556,7 @@ def test_what_comes_too_late_is_expired_and_not_run(client, receiver):
 def test_a_task_paused_for_too_long_expires_when_it_is_resumed_but_not_when_it_is_run(client, receiver):
     made = []
     for i in range(2):
-        made.append(client.create(name=f"p{i}", delay="500ms", expires_after_seconds=1, **receiver.target(f"/p{i}")))
+        made.append(client.create(name=f"p{i}", delay="1500ms", expires_after_seconds=1, **receiver.target(f"/p{i}")))
         client.act(made[i]["id"], "pause")
     until(lambda: now_ms() > to_ms(made[1]["expires_at"]))
     client.act(made[0]["id"], "resume")

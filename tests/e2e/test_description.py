@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import uuid
 
 import pytest
 
@@ -117,7 +118,7 @@ class World:
         return run
 
     def setting(self):
-        return self.created("/v1/notification-settings", {"name": "s", "on_failure": True, "group_wait": "0s", "delivery_type": "HTTP_WEBHOOK",
+        return self.created("/v1/notification-settings", {"name": str(uuid.uuid4()), "on_failure": True, "group_wait": "0s", "delivery_type": "HTTP_WEBHOOK",
                                                           "delivery_config": {"url": "http://127.0.0.1:9/"}})
 
     def incident(self):

@@ -33,7 +33,8 @@ def test_a_task_is_followed_from_its_creation_to_its_end(server, client):
         task = client.create(**NOOP, queue="mail:eu")
         seen = {e["status"]: e for e in events.saw(task["id"], "SCHEDULED", "RUNNING", "COMPLETED")}
         first, last = seen["SCHEDULED"], seen["COMPLETED"]
-        assert first == {"id": task["id"], "parent_id": None, "queue": "mail:eu", "status": "SCHEDULED", "attempt": 0, "version": 1, "at": first["at"]}
+        assert first == {"id": task["id"], "parent_id": None, "name": None, "queue": "mail:eu", "status": "SCHEDULED", "attempt": 0, "error": None, "version": 1,
+                         "at": first["at"]}
         assert (last["attempt"], last["version"], last["queue"]) == (1, 1, "mail:eu")
         names = ("created", "started", "completed", "failed", "retried")  # each node tells its own
         until(lambda: [events.counts()[name] for name in names] == [1, 1, 1, 0, 0], why=lambda: events.counts())
@@ -43,11 +44,16 @@ def test_a_task_is_followed_from_its_creation_to_its_end(server, client):
 def test_retries_and_failures_are_told(server, client):
     with Events(server) as events:
         retry = {"max_attempts": 2, "base_delay_ms": 1, "jitter": "NONE"}
-        task = client.create(target_config={"url": "http://127.0.0.1:9/"}, retry=retry)
+        task = client.create(name="nächtlich: " + 99 * "x", target_config={"url": "http://127.0.0.1:9/"}, retry=retry)
         events.saw(task["id"], "SCHEDULED", "RUNNING", "SCHEDULED", "RUNNING", "FAILED")
         attempts = [0, 1, 1, 2, 2] if events.has_starts else [0, 1, 2]
         until(lambda: sorted(e["attempt"] for e in events.tasks(task["id"])) == attempts, why=lambda: events.tasks())
         until(lambda: (events.counts()["failed"], events.counts()["retried"]) == (1, 1), why=lambda: events.counts())
+        seen = events.tasks(task["id"])  # of all nodes, and not too long
+        assert {e["name"] for e in seen} == {"nächtlich: " + 88 * "x" + "…"}, seen
+        assert sorted((e["status"], e["attempt"], "connect" in (e["error"] or "").lower()) for e in seen if e["status"] != "RUNNING") == [
+            ("FAILED", 2, True), ("SCHEDULED", 0, False), ("SCHEDULED", 1, True)], seen
+        assert all(e["error"] is None for e in seen if e["status"] == "RUNNING")
 
 
 def test_what_users_do_is_told(server, client):
@@ -76,6 +82,11 @@ def test_leased_tasks_are_told(server, client):
         assert client.post(f"/v1/leases/{lease['id']}/complete", {}).status == 200
         events.saw(task, "SCHEDULED", "RUNNING", "COMPLETED")
         until(lambda: (events.counts()["started"], events.counts()["completed"]) == (1, 1), why=lambda: events.counts())
+        failing = client.create(target_type="WORKER", queue="work", name="hard", retry={"max_attempts": 1})["id"]
+        lease = until(lambda: client.post("/v1/leases", {"queue": "work", "wait_seconds": 5}).json["leases"])[0]
+        assert client.post(f"/v1/leases/{lease['id']}/fail", {"error": "out of paper"}).status == 200
+        events.saw(failing, "SCHEDULED", "RUNNING", "FAILED")
+        assert {(e["name"], e["error"]) for e in events.tasks(failing) if e["status"] == "FAILED"} == {("hard", "out of paper")}
 
 
 def test_jobs_are_told(server, client):
@@ -101,7 +112,8 @@ def test_incidents_are_told_to_those_who_may_read_them(server, client, receiver)
         client.post(f"/v1/incidents/{opened['id']}/ack")
         client.request("PATCH", f"/v1/notification-settings/{setting['id']}", {"enabled": False})
         client.post(f"/v1/incidents/{opened['id']}/mute", {"for": "2h"})  # it is looked at
-        wanted = ["ACKNOWLEDGED", "CLOSED", "MUTED", "MUTED", "OPENED", "TOLD"]  # of several nodes, in any order
+        client.post(f"/v1/incidents/{opened['id']}/unmute")
+        wanted = ["ACKNOWLEDGED", "CLOSED", "MUTED", "MUTED", "OPENED", "TOLD", "UNMUTED"]  # of several nodes, in any order
         until(lambda: sorted(i["change"] for i in events.of("incident")) == wanted, why=lambda: events.of("incident"))
         assert not tasks.of("incident") and not acme.of("incident") and tasks.tasks()
 
@@ -217,7 +229,7 @@ def test_a_drain_ends_streams_first_and_says_when_to_come_back(server):
 
 def test_a_key_has_ten_streams(server, client):
     node = server.nodes[0]
-    streams = [Events(server) for _ in range(10)]
+    streams = [Events(server, waits=False) for _ in range(10)]
     until(lambda: metric(client, "belfry_event_streams", node) == 10)
     refused = Events(server)
     assert refused.status == 429 and "10 streams" in refused.problem["detail"]
@@ -235,7 +247,9 @@ def test_a_key_has_ten_streams(server, client):
 def test_a_tenant_that_fills_a_node_keeps_no_other_from_watching(server, client):
     acme, zoo = Tenant(server, "acme", ["tasks:read"]), Tenant(server, "zoo", ["tasks:read"])
     keys = [client.post("/v1/api-keys", {"name": f"k{i}", "scopes": ["tasks:read"], "tenant": "acme"}).json["key"] for i in range(10)]
-    streams = [Events(server, key) for key in keys for _ in range(10)]
+    streams = [Events(server, key, waits=False) for key in keys for _ in range(10)]
+    for stream in streams:
+        stream.wait()
     refused = Events(server, acme.key["key"])
     assert refused.status == 503 and "100 streams" in refused.problem["detail"]
     with Events(server, zoo.key["key"]) as theirs, Events(server) as ours:
@@ -290,7 +304,8 @@ def test_watch_prints_a_line_for_each_event(server, client, receiver):
     assert "\033" not in line
     watch.until(r"counts .*completed 1")
     add(client, receiver)
-    fail(client, receiver)
+    task = client.create(name="night shift", target_config={"url": "http://127.0.0.1:9/"}, retry={"max_attempts": 1})["id"]
+    watch.until(rf"Z +task +FAILED +{task}  'night shift'  default  attempt 1  .*onnect.*$")
     watch.until(r"Z +incident +OPENED +[0-9a-f-]{36}  FAILURE  \w+  1 times$")
     assert watch.stop() == (0, "")
     starts = {line.index(line.split()[2]) for line in watch.lines}

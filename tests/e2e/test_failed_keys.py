@@ -3,6 +3,8 @@
 import collections
 import re
 
+import pytest
+
 from server import until
 from test_front_door import checked, connect, made_up_key
 
@@ -22,6 +24,7 @@ def failures(client):
     return {reason: int(n) for reason, n in found}
 
 
+@pytest.mark.standalone("each node counts and limits for itself")
 def test_wrong_keys_are_counted_and_limited_by_address(server):
     client = server.client()
     before = failures(client)

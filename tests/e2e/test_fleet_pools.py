@@ -75,7 +75,7 @@ def test_what_is_missing_is_forgotten_when_its_tasks_are_cancelled(make_fleet):
     until(lambda: not any(without_worker(fleet)), why=lambda: f"{without_worker(fleet)}")
 
 
-def test_a_pool_that_is_behind_delays_no_other(make_fleet, receiver):
+def test_a_pool_that_is_behind_delays_no_other(make_fleet, receiver, undisturbed):
     fleet = make_fleet(workers=2, worker_arguments=[("--priorities", "0-6", "--concurrency", "4"), ("--priorities", "7-9", "--concurrency", "20")])
     client = fleet.client()
     receiver.answer("/slow", Reply(takes_s=1))
@@ -86,7 +86,7 @@ def test_a_pool_that_is_behind_delays_no_other(make_fleet, receiver):
     for task in nines:
         client.wait_for(task, "COMPLETED")
     lags = start_lags(client, nines)
-    assert statistics.median(lags) <= 50 and lags[-2] <= 2000, lags  # all were 3 to 5 s late; a machine with other work stops for a second
+    assert statistics.median(lags) <= 50 and lags[-2] <= 500, lags  # tenths of a second are this machine's; it was 3 to 5 s
     assert len(receiver.to("/slow")) < IMPOSSIBLE / 2  # the other pool was behind all the time
 
 

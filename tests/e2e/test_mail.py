@@ -139,7 +139,8 @@ def test_a_reader_sees_what_happened_and_a_hostile_name_changes_nothing(make_ser
     lines = mail.get_content().splitlines()
     assert [line for line in lines if line.startswith("Kind: ")] == ["Kind: FAILURE"]
     assert not [line for line in lines if line.startswith("Bcc")] and "\u202e" not in mail.get_content()
-    assert re.search(r"^- \S+ Übersicht  gnp, queue work, of \S+: boom  Bcc: eve@example.com    Kind: SUCCESS$", mail.get_content(), re.M)
+    assert lines[0] == "Reason: boom  Bcc: eve@example.com    Kind: SUCCESS" and lines[-1] == "Tenant: default"
+    assert re.search(rf"^- Übersicht  gnp, queue work, of \S+ \({task}\)$", mail.get_content(), re.M)
 
 
 def test_a_refused_recipient_repeats_nothing_and_a_busy_server_gets_it_again(make_server, receiver, mailbox):
@@ -159,6 +160,8 @@ def test_a_refused_recipient_repeats_nothing_and_a_busy_server_gets_it_again(mak
     assert {mail["message-id"] for _, mail, _ in mailbox.mails} == {f"<{i}@example.com>" for i in ids}
     failed, = [n for n in notifications(client) if n["state"] == "FAILED"]
     assert failed["http_status"] == 550 and mailbox.tried.count("bob@example.com") == 1
+    assert failed["error"] == "1 of 1 recipients was refused: gone@example.com (550 no such user)"
+    assert {n["error"] for n in notifications(client) if n["state"] == "SENT"} == {None, "1 of 2 recipients was refused: gone@example.com (550 no such user)"}
 
 
 def test_a_mail_server_that_says_nothing_holds_up_no_other_channel(make_server, receiver):

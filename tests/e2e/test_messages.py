@@ -2,9 +2,13 @@
 tests/conformance/runner/message_runner.c."""
 
 import json
+import socket
+import ssl
+import threading
 
 import pytest
 
+from certificates import Authority
 from redis import Redis
 from server import until
 from test_api import assert_problem
@@ -125,3 +129,46 @@ def test_the_runner_checks_the_rules_again(make_server, redis):
     client = server.client()
     assert "destination" in client.wait_for(acme["id"], "FAILED")["last_error"]
     assert client.task(acme["id"])["attempts"] == 1 and not redis.ask("KEYS", "bills").strip()
+
+
+class AmqpsListener:
+    """Greets over TLS, and keeps the name that each client asked for (SNI) and the first bytes that it sent after the greeting."""
+
+    def __init__(self, certificate):
+        self.seen, self.names = [], []
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate)
+        self.context.sni_callback = lambda _, name, __: self.names.append(name)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                connection.settimeout(5)
+                with self.context.wrap_socket(connection, server_side=True) as secure:
+                    self.seen.append(secure.recv(8))
+            except OSError as e:
+                self.seen.append(e)
+
+
+def test_amqps_connects_to_an_address_and_checks_the_name(make_server, tmp_path):
+    authority = Authority(tmp_path / "ca")
+    good, other = authority.certificate("good"), authority.certificate("other", names="DNS:example.com")
+    listeners = {"named": AmqpsListener(good), "addressed": AmqpsListener(good), "wrong": AmqpsListener(other)}
+    hosts = {"addressed": "127.0.0.1"}
+    url = lambda name: f"amqps://{hosts.get(name, 'localhost')}:{listeners[name].port}?cacert={authority.ca_file}"
+    server = make_server(*(word for name in listeners for word in ("--broker", f"{name}={url(name)}")))
+    client = server.client()
+    tasks = {name: client.create(delay="0s", retry={"max_attempts": 1}, **message(name, "queue:q"))["id"] for name in listeners}
+    for task in tasks.values():
+        client.wait_for(task, "FAILED")  # nobody answers as RabbitMQ would
+    hello = b"AMQP\0\0\x09\1"
+    for name, names, greeted in (("named", "localhost", True), ("addressed", None, True), ("wrong", "localhost", False)):
+        seen = until(lambda: listeners[name].seen, why=server.log)
+        assert (seen[0] == hello) == greeted and listeners[name].names[0] == names, (name, seen, listeners[name].names)

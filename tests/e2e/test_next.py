@@ -392,7 +392,7 @@ WRONG = [
     # times
     (["0 8 * * *", "--from", "tomorrow"], "--from ", "where the year (4 digits) is expected"),
     (["0 8 * * *", "--from", ""], "--from ", "is empty"),
-    (["0 8 * * *", "--from", "2026-03-28"], "--from ", "needs a time after the date"),
+    (["0 8 * * *", "--from", "2026-03-28T"], "--from ", "the hour (2 digits) is expected"),
     (["0 8 * * *", "--from", "2026-03-28T00:00:00"], "--from ", "needs an offset"),
     (["0 8 * * *", "--to", "2026-02-30T00:00:00Z"], "--to ", "has day 30, which does not exist in February"),
     (["0 8 * * *", "--to", "2026-13-01T00:00:00Z"], "--to ", "has month 13, which is not between"),
@@ -558,3 +558,12 @@ def test_an_unknown_zone_suggests_the_one_that_was_meant_or_none(belfry, zone, m
     done = belfry("next", "@daily", "--tz", zone)
     assert done.code == 2
     assert done.err.endswith(f"; did you mean {meant}?\n" if meant else "; use one such as Europe/Berlin or UTC\n"), done
+
+
+def test_a_range_takes_dates_too(belfry, fires):
+    daily = ("30 2 * * *", *BERLIN)
+    assert fires(*daily, "--from", "2026-03-28", "--to", "2026-03-31") == fires(*daily, "--from", MARCH, "--to", "2026-03-31T00:00:00Z")
+    assert len(fires(*daily, "--from", "2026-03-28", "--to", "2026-03-31")) == 3
+    for wrong in ("2026-02-30", "tomorrow"):
+        done = belfry("next", *daily, "--from", wrong)
+        assert done.code == 2 and "--from" in done.err, done

@@ -10,6 +10,7 @@ import json
 import socket
 import sqlite3
 import threading
+import uuid
 
 import pytest
 
@@ -24,7 +25,7 @@ OTHER_SECRET = "whsec_" + base64.b64encode(bytes(range(1, 33))).decode()
 
 def add(client, receiver, path="/told", **more):
     """A setting that tells the receiver at once."""
-    body = {"name": "ops", "on_failure": True, "group_wait": "0s", "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": receiver.url(path)}}
+    body = {"name": f"ops {uuid.uuid4()}", "on_failure": True, "group_wait": "0s", "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": receiver.url(path)}}
     body.update(more)
     answer = client.post("/v1/notification-settings", body)
     assert answer.status == 201, answer
@@ -75,6 +76,8 @@ def test_a_failure_is_told_once_and_signed(client, receiver):
     assert (incident["id"], incident["state"], incident["count"]) == (message["data"]["incident"], "OPEN", 1)
     sent = until(lambda: [n for n in notifications(client) if n["state"] == "SENT"], why=lambda: notifications(client))
     assert sent[0]["id"] == call.headers["webhook-id"] and sent[0]["attempts"] == 1
+    assert incident["setting_name"] == sent[0]["setting_name"] == setting["name"]
+    assert [sent[0][k] for k in ("kind", "cause", "task_id", "task_name")] == ["FAILURE", incident["cause"], task, "nightly"]
 
 
 def test_failures_of_one_cause_are_one_message_and_of_two_causes_two(client, receiver):
@@ -146,6 +149,9 @@ def test_only_what_a_setting_wants_is_told(client, receiver):
     fail(client, receiver, name="wanted", queue="mails")
     fail(client, receiver, name="other", task_type="report")
     assert [m["data"]["kind"] for m in told(receiver, path="/a")] == ["SUCCESS"]
+    success, = [i for i in incidents(client) if i["kind"] == "SUCCESS"]
+    assert (success["state"], success["recurring_failing"]) == ("CLOSED", 0) and success["closed_at"] >= success["last_at"]
+    assert "SUCCESS" not in [i["kind"] for i in client.get("/v1/incidents?state=OPEN").json["incidents"]]
     assert [m["data"]["tasks"][0]["name"] for m in told(receiver, path="/b")] == ["wanted"]
     assert [m["data"]["kind"] for m in told(receiver, path="/c")] == ["DEAD_LETTER"]
     until(lambda: all(n["state"] == "SENT" for n in notifications(client)), why=lambda: notifications(client))
@@ -176,6 +182,16 @@ def test_a_recurring_task_that_recovers_is_told_so_once(client, receiver):
     assert closed["type"] == "incident.closed" and closed["data"]["incident"] == opened["data"]["incident"]
     until(lambda: not incidents(client, state="OPEN"), why=lambda: incidents(client))
     assert incidents(client)[0]["recovered"] is True and closed["data"]["recovered"] is True
+
+
+def test_what_recovers_before_it_was_told_is_told_once_as_closed(client, receiver):
+    add(client, receiver, group_wait="20s", on_recovered=False)
+    receiver.answer("/job", Reply(400))
+    client.create(interval_seconds=1, retry={"max_attempts": 1}, **receiver.target("/job"))
+    until(lambda: incidents(client), why="no incident")
+    receiver.answer("/job", Reply(200))
+    closed, = told(receiver)
+    assert (closed["type"], closed["data"]["recovered"]) == ("incident.closed", True) and closed["data"]["count"] >= 1
 
 
 def test_a_task_that_is_cancelled_has_not_recovered_and_a_pause_ends_nothing(client, receiver):
@@ -236,6 +252,7 @@ def test_an_incident_is_muted_and_acknowledged(client, receiver):
 
 def test_a_test_answers_what_became_of_it_and_a_message_is_sent_again(client, receiver):
     setting = add(client, receiver)
+    assert_problem(client.post(f"/v1/notification-settings/{setting['id']}/test", {"when": "now"}), 400)
     answer = client.post(f"/v1/notification-settings/{setting['id']}/test")
     assert (answer.status, answer.json["state"], answer.json["http_status"]) == (200, "SENT", 200)
     assert told(receiver)[0]["type"] == "test"
@@ -243,10 +260,18 @@ def test_a_test_answers_what_became_of_it_and_a_message_is_sent_again(client, re
     failed = client.post(f"/v1/notification-settings/{setting['id']}/test")
     assert (failed.status, failed.json["state"], failed.json["error"]) == (200, "FAILED", "HTTP 404")
     again = client.post(f"/v1/notifications/{failed.json['id']}/resend")
-    assert again.status == 202
+    assert again.status == 202 and again.json["created_at"] == failed.json["created_at"]
     until(lambda: client.get(f"/v1/notifications/{failed.json['id']}").json["state"] == "SENT", why=lambda: notifications(client))
-    calls = receiver.wait("/told", 3)
-    assert calls[1].headers["webhook-id"] == calls[2].headers["webhook-id"] == failed.json["id"]
+    first = client.get(f"/v1/notifications/{failed.json['id']}").json
+    client.post(f"/v1/notifications/{failed.json['id']}/resend")
+    last = until(lambda: [n for n in notifications(client) if n["id"] == first["id"] and len(n["history"]) == 5], why=lambda: notifications(client))[0]
+    assert [(a["what"], a["http_status"], a["error"]) for a in last["history"]] == [
+        ("FAILED", 404, "HTTP 404"), ("RESENT", None, None), ("SENT", 200, None), ("RESENT", None, None), ("SENT", 200, None)]
+    assert [bool(a["by"]) for a in last["history"]] == [False, True, False, True, False] and last["attempts"] == 3
+    assert [last[k] for k in ("created_at", "sent_at")] == [first[k] for k in ("created_at", "sent_at")] and last["resent_at"] > first["resent_at"]
+    assert last["setting_name"] == setting["name"] and last["kind"] is last["task_id"] is None
+    calls = receiver.wait("/told", 4)
+    assert {call.headers["webhook-id"] for call in calls[1:]} == {failed.json["id"]}
     assert_problem(client.post("/v1/notification-settings/00000000-0000-7000-8000-000000000000/test"), 404)
 
 
@@ -258,6 +283,34 @@ def test_a_receiver_that_fails_gets_the_message_again_under_the_same_id(client, 
     assert calls[0].headers["webhook-id"] == calls[1].headers["webhook-id"]
     message = until(lambda: [n for n in notifications(client) if n["state"] == "SENT"], why=lambda: notifications(client))[0]
     assert message["attempts"] == 2
+
+
+def test_an_answer_that_is_long_is_an_answer(client, receiver):
+    receiver.answer("/told", Reply(200, body=b"x" * (3 << 20)))
+    add(client, receiver)
+    fail(client, receiver)
+    until(lambda: [(n["state"], n["attempts"]) for n in notifications(client)] == [("SENT", 1)], why=lambda: notifications(client))
+
+
+@pytest.mark.standalone("it reads the database")
+def test_messages_of_a_disabled_tenant_wait_until_it_is_enabled(make_server, receiver, clock):
+    def put_off():  # by a minute
+        with contextlib.closing(sqlite3.connect(server.data_dir / "belfry.db", timeout=30)) as database:
+            rows = database.execute("SELECT next_ms, doc FROM incident_records").fetchall()
+        return any(json.loads(doc or "{}").get("state") == "WAITING" and next_ms > clock.now_ms() + 30_000 for next_ms, doc in rows)
+
+    server = make_server(env=clock.env)
+    client, acme = server.client(), Tenant(server, "acme")
+    setting = {"name": "ops", "on_failure": True, "group_wait": "2s", "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": receiver.url("/told")}}
+    assert acme.request("POST", "/v1/notification-settings", setting).status == 201
+    receiver.answer("/fail", Reply(400))
+    assert acme.create(**{**ONCE, **receiver.target("/fail")}).status == 201
+    until(lambda: acme.request("GET", "/v1/incidents").json["incidents"], why="no incident")
+    assert client.request("PATCH", "/v1/tenants/acme", {"disabled": True}).status == 200
+    until(put_off, why="no message waits")
+    assert client.request("PATCH", "/v1/tenants/acme", {"disabled": False}).status == 200
+    clock.jump(61_000)
+    assert told(receiver)[0]["type"] == "incident.opened"
 
 
 def test_slack_and_push_get_their_own_forms(client, receiver):
@@ -302,6 +355,11 @@ BAD = {
     "not used": ({"delivery_type": "SLACK_WEBHOOK", "delivery_config": {"url": "https://x/", "topic": "t"}}, "delivery_config.topic"),
     "mail": ({"delivery_type": "EMAIL", "delivery_config": {"to": ["a@example.com"]}}, "delivery_type"), "unknown": ({"when": 1}, "when"),
     "wait": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "group_wait": "2h"}, "group_wait"),
+    "header": ({"delivery_type": "PUSH", "delivery_config": {"url": "https://x/", "topic": "t", "token": "a\r\nX-Other: 1"}}, "delivery_config.token"),
+    "control characters": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "user_id": "a\nb"}, "user_id"),
+    "topic": ({"delivery_type": "PUSH", "delivery_config": {"url": "https://x/", "topic": "../t"}}, "delivery_config.topic"),
+    **{f"url {url}": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": url}}, "delivery_config.url")
+       for url in ("https://127.1/", "https://2130706433/", "https://0x7f.1/", "https://x:65536/", "https://x:0/", "https://x/#a", "https://a..b/", "https://[::g]/")},
     "own field": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/", "old_secret": "x"}}, "delivery_config"),
 }
 
@@ -323,6 +381,10 @@ def test_settings_are_listed_changed_and_removed(client, receiver):
     assert changed.status == 200 and (changed.json["name"], changed.json["repeat_every"], changed.json["version"]) == ("third", "1d", 2)
     assert changed.json["user_id"] == "u1" and changed.json["group_wait"] == "0s"
     assert_problem(client.request("PATCH", path, {"name": "x"}, headers={"If-Match": '"1"'}), 412)
+    taken = assert_problem(client.request("PATCH", path, {"name": a["name"]}), 409)
+    assert taken["errors"][0]["field"] == "name" and a["id"] in taken["detail"]
+    assert_problem(client.post("/v1/notification-settings", {k: a[k] for k in ("name", "on_failure", "delivery_type", "delivery_config")}), 409)
+    assert client.request("PATCH", path, {"name": "third", "after": 2}).status == 200  # its own
     assert client.request("DELETE", path).status == 204
     assert_problem(client.get(path), 404)
     assert_problem(client.request("PATCH", path, {"name": "x"}), 404)
@@ -368,16 +430,35 @@ def test_secrets_of_a_setting_are_not_in_the_store(make_server, receiver):
 
 
 @pytest.mark.standalone("the key file of one node is rotated")
-def test_a_rotated_key_file_encrypts_settings_again(make_server, receiver, belfry):
+def test_a_setting_needs_its_key_and_is_encrypted_again_with_a_new_one(make_server, receiver, belfry):
     server = make_server()
     client = server.client()
     setting = add(client, receiver, delivery_config={"url": receiver.url("/told"), "secret": SECRET})
+    path = f"/v1/notification-settings/{setting['id']}"
+    shown = [client.get(path), client.get("/v1/notification-settings"), client.request("PATCH", path, {"name": "kept"}), client.get("/v1/audit")]
+    assert all(answer.status == 200 and SECRET.removeprefix("whsec_").encode() not in answer.body for answer in shown)
     server.stop()
+    # The store has no other secret than the setting's: it alone needs the key.
+    key_file = server.data_dir / "secrets.key"
+    right = key_file.read_bytes()
+    key_file.unlink()
+    done = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(server.data_dir))
+    assert done.code == 1 and "is missing" in done.err, done
+    assert belfry("secrets", "init", "--data-dir", str(server.data_dir)).code == 0
+    done = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(server.data_dir))
+    assert done.code == 1 and "has other keys than the store" in done.err, done
+    key_file.write_bytes(right)
     assert belfry("secrets", "rotate", "--data-dir", str(server.data_dir)).code == 0
+    new = next(line for line in key_file.read_text().splitlines() if not line.startswith("#"))
     server.start()
     client = server.client()
     until(lambda: not client.get("/v1/scheduler/status").json["secrets"]["older_keys"], why="the older key is still needed")
-    assert client.post(f"/v1/notification-settings/{setting['id']}/test").json["state"] == "SENT"
+    server.stop()
+    key_file.write_text(new + "\n")
+    server.start()
+    client = server.client()
+    assert client.get(path).json["delivery_config"]["secret"] == "***"
+    assert client.post(f"{path}/test").json["state"] == "SENT"
     call, = receiver.wait("/told")
     assert call.headers["webhook-signature"] == signature(SECRET, call)
 

@@ -7,8 +7,9 @@ import uuid
 
 import pytest
 
-from server import Reply, until
+from server import Reply, now_ms, until
 from test_notifications import add, fail, incidents, notifications, told
+from test_tenants import Tenant
 
 DAY = 86_400_000
 
@@ -22,7 +23,7 @@ def test_messages_link_to_the_dashboard(make_server, receiver):
     fail(client, receiver)
 
     def link(incident):
-        return f"https://belfry.example.com/ui/#/alerts/{incident}"
+        return f"https://belfry.example.com/ui/#/alerts?incident={incident}"
     message, = told(receiver)
     assert message["data"]["url"] == link(message["data"]["incident"])
     push, = told(receiver, path="/push")
@@ -65,6 +66,32 @@ def test_a_slack_webhook_gets_one_message_a_second(make_server, receiver):
         fail(client, receiver, path=f"/place-{place}")
     first, second = receiver.wait("/slack", 2)
     assert second.received_ms - first.received_ms >= 600
+
+
+def fill(server, setting, count):
+    """Messages that are due, of a Slack webhook: they go one a second, and hide later ones. As many settings hide the settings of other tenants."""
+    database, at = sqlite3.connect(server.data_dir / "belfry.db", timeout=30), int(now_ms())
+    for i in range(count):
+        message = uuid.UUID(bytes=at.to_bytes(6, "big") + i.to_bytes(10, "big"))
+        doc = json.dumps({"id": str(message), "setting": setting, "type": "incident.opened", "channel": "SLACK_WEBHOOK", "state": "WAITING", "created_ms": at})
+        database.execute("INSERT INTO incident_records (id, kind, tenant_id, setting_id, version, next_ms, doc) VALUES (?, 1, 1, ?, 1, ?, ?)",
+                         (message.bytes, uuid.UUID(setting).bytes, at, doc))
+        database.execute("INSERT INTO catalog SELECT tenant_id, kind, ?, version, created_ms, updated_ms, doc FROM catalog WHERE name = ?", (str(message), setting))
+    database.commit()
+    database.close()
+
+
+@pytest.mark.standalone("it writes into the database")
+def test_the_messages_of_one_tenant_hide_those_of_no_other(make_server, receiver):
+    server = make_server()
+    slack = add(server.client(), receiver, delivery_type="SLACK_WEBHOOK", delivery_config={"url": receiver.url("/slack")})
+    hook = {"on_failure": True, "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": receiver.url("/told")}}
+    other = Tenant(server, "other")
+    setting = other.request("POST", "/v1/notification-settings", {"name": "s", **hook}).json["id"]
+    fill(server, slack["id"], 250)
+    receiver.wait("/slack")
+    sent = other.request("POST", f"/v1/notification-settings/{setting}/test")
+    assert (sent.status, sent.json["state"]) == (200, "SENT"), sent
 
 
 @pytest.mark.standalone("one node leads at once")

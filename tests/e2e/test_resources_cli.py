@@ -159,15 +159,18 @@ def test_a_setting_is_added_tested_and_removed(ask, receiver, client):
     assert shown["id"] == setting and shown["on_dead_letter"] is True and shown["on_success"] is False
     assert (shown["filter"], shown["after"], shown["group_wait"]) == ({"queue": "mail*"}, 2, "0s")
     done(ask("notify", "list"), setting, "failure,dead_letter", "HTTP_WEBHOOK", receiver.url("/told"), "enabled")
-    assert client.request("PATCH", f"/v1/notification-settings/{setting}", {"muted_until": "2099-01-01T00:00:00Z"}).status == 200
+    done(ask("notify", "mute", "ops", "--until", "2099-01-01T00:00:00Z"), "ops muted until 2099-01-01")
     done(ask("notify", "list"), "muted until 2099-01-01")
-    assert client.request("PATCH", f"/v1/notification-settings/{setting}", {"muted_until": None}).status == 200
+    done(ask("notify", "unmute", setting), "not muted")
     done(ask("notify", "test", "ops"), "SENT")
     assert len(receiver.wait("/told")) == 1
     message = json.loads(done(ask("notify", "sent", "--json")).out)
-    done(ask("notify", "sent"), message["id"], "test")
+    done(ask("notify", "sent"), message["id"], "test", "ops")
     done(ask("notify", "resend", message["id"]))
     assert len(receiver.wait("/told", 2)) == 2
+    until(lambda: ask("notify", "show", message["id"]).out.count(" SENT ") == 2, why=lambda: ask("notify", "show", message["id"]))
+    done(ask("notify", "show", message["id"]), "RESENT", "Sent again", "ops")
+    refused(ask("notify", "add", "ops", "--webhook", receiver.url("/told")), 1, "name", setting)
     receiver.answer("/told", Reply(400))
     failed = ask("notify", "test", "ops")
     assert failed.code == 1 and "FAILED" in failed.out
@@ -187,6 +190,47 @@ def test_each_channel_has_an_option(ask):
     refused(ask("notify", "add", "d", "--webhook", "https://x/", "--slack", "https://x/"), 2, "give one of")
     refused(ask("notify", "add", "d", "--webhook", "https://x/", "--on", "rain"), 2, "rain")
     refused(ask("notify", "add", "d", "--push", "https://ntfy.example.com"), 2, "topic")
+
+
+def test_a_setting_is_edited_with_the_options_of_add(ask, receiver):
+    done(ask("notify", "add", "ops", "--webhook", "https://a.example/x", "--secret", "whsec_" + 32 * "A", "--queue", "mail*", "--mode", "every", "--window", "1m",
+             "--step", "15m push https://ntfy.example.com/boss tk", "--step", "1h webhook https://b.example/y"))
+    get = lambda: json.loads(done(ask("notify", "show", "ops", "--json")).out)
+    made = get()
+    assert (made["mode"], made["group_window"]) == ("EVERY", "1m")
+    assert made["steps"] == [{"after": "15m", "delivery_type": "PUSH", "delivery_config": {"url": "https://ntfy.example.com/", "topic": "boss", "token": "***"}},
+                             {"after": "1h", "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://b.example/y"}}]
+    done(ask("notify", "show", "ops"), "It is enabled. It tells failure,recovered to https://a.example/x.", "Step 1, after 15m: PUSH to https://ntfy.example.com/boss")
+    done(ask("notify", "edit", "ops", "--on", "missed", "--secret", "", "--queue", "", "--task-type", "bill*", "--mode", "changes", "--after", "3", "--wait", "2s",
+             "--repeat-every", "2h", "--max-per-hour", "7", "--step", "", "--user", "ada", "--disable"), "ops changed")
+    changed = get()
+    assert (changed["on_missed"], changed["on_failure"], changed["on_recovered"], changed["enabled"], changed["user_id"]) == (True, False, False, False, "ada")
+    assert (changed["delivery_config"], changed["filter"], changed["steps"]) == ({"url": "https://a.example/x"}, {"task_type": "bill*"}, [])
+    assert [changed[k] for k in ("mode", "after", "group_wait", "repeat_every", "max_per_hour", "group_window")] == ["CHANGES", 3, "2s", "2h", 7, "1m"]
+    done(ask("notify", "edit", "ops", "--rename", "night", "--enable", "--push", "https://ntfy.example.com/ops", "--priority", "4"))
+    assert json.loads(done(ask("notify", "list", "--json")).out)["delivery_config"] == {"url": "https://ntfy.example.com/", "topic": "ops", "priority": 4}
+    refused(ask("notify", "edit", "night"), 2, "at least one option")
+    refused(ask("notify", "edit", "night", "--enable", "--disable"), 2, "one of --enable and --disable")
+    refused(ask("notify", "edit", "night", "--step", "soon"), 2, "--step")
+    refused(ask("notify", "edit", "night", "--step", "1s email a@example.com"), 1, "steps[0]")
+    refused(ask("notify", "edit", "nobody", "--after", "2"), 1, "nobody")
+
+
+def test_an_incident_is_shown_muted_and_unmuted(ask, client, receiver):
+    done(ask("notify", "add", "ops", "--webhook", receiver.url("/told"), "--wait", "0s"))
+    receiver.answer("/fail", Reply(400))
+    client.create(name="nightly", retry={"max_attempts": 1}, **receiver.target("/fail"))
+    receiver.wait("/told")
+    incident = json.loads(done(ask("notify", "incidents", "--json")).out)["id"]
+    done(ask("notify", "incidents"), incident, "ops", "nightly", "FAILURE")
+    done(ask("notify", "sent"), "ops", "nightly", "incident.opened")
+    done(ask("notify", "show", incident), "OPEN", "ops", "nightly", "HTTP 400")
+    done(ask("notify", "mute", incident, "--for", "2h"), f"{incident} muted until")
+    done(ask("notify", "incidents"), "muted until")
+    done(ask("notify", "unmute", incident), "not muted")
+    assert json.loads(done(ask("notify", "show", incident, "--json")).out)["muted_until"] is None
+    done(ask("notify", "ack", incident), "acknowledged")
+    refused(ask("notify", "mute", incident, "--for", "2h", "--until", "2099-01-01T00:00:00Z"), 2, "one of --for and --until")
 
 
 def test_checks_and_settings_of_a_user_are_listed(ask, client, receiver):

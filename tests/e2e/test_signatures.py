@@ -7,6 +7,7 @@ import json
 import random
 import sys
 import threading
+import time
 
 import pytest
 from cryptography.exceptions import InvalidSignature
@@ -14,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from cluster import LONG
 from conftest import ROOT
-from fleet import Fleet
 from redis import Redis, program
 from server import Reply, until
 from test_api import assert_problem
@@ -25,8 +25,10 @@ sys.path += [path for path in glob.glob(str(ROOT / "build-python/lib/python3*/si
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 OTHER = "whsec_" + base64.b64encode(bytes(range(1, 33))).decode()
 KEYS = "/v1/signing-keys"
-BODIES = 10000 if LONG else 300
-LETTERS = "abc \"\\/{}[]<>&=%\n\täöü€😀"
+BODIES = 10000 if LONG else 200
+CALLS = 300 if LONG else 10  # after each step of a rotation
+MIB = 1 << 20
+LETTERS = ((0x20, 0x7e), (0x01, 0x1f), (0x22, 0x2f), (0x7f, 0xff), (0x100, 0xd7ff), (0xe000, 0xffff), (0x10000, 0x10ffff))
 needs_redis = pytest.mark.skipif(not program(), reason="Redis: Debian's package redis-server is not installed")
 
 
@@ -101,23 +103,42 @@ def some_value(rng, depth=0):
 
 
 def some_text(rng, longest):
-    return "".join(rng.choice(LETTERS) for _ in range(rng.randrange(longest)))
+    low, high = rng.choice(LETTERS)
+    return "".join(chr(rng.randint(low, high)) for _ in range(rng.randrange(longest)))
+
+
+def random_calls(client, receiver, rng, count):
+    """So many calls, each with the body that was asked for. The first ones have no byte, and a MiB of them."""
+    bodies = ["", "\x01" * MIB, "€" * (MIB // 3)] + [some_value(rng) for _ in range(count - 3)]
+    asked = {}
+    while bodies:
+        batch, bodies = bodies[:1 if len(bodies) > count - 3 else 100], bodies[1 if len(bodies) > count - 3 else 100:]
+        answer = client.post("/v1/tasks/batch", [{"delay": "0s", **receiver.target("/random", body=body)} for body in batch])
+        assert answer.status == 201, answer
+        asked.update(zip((task["id"] for task in answer.json["tasks"]), batch))
+    calls = receiver.wait("/random", count, timeout_s=600 if LONG else 60)
+    assert {c.id for c in calls} == set(asked) and len(calls) == count
+    for one in calls:
+        body = asked[one.id]
+        assert body is None or (one.body == body.encode() if isinstance(body, str) else json.loads(one.body) == body)
+    return calls
+
+
+def test_calls_with_random_bodies_are_signed_by_both_algorithms(client, receiver):
+    rng = random.Random(18)
+    key = add(client, secret=SECRET)
+    pair = rotate(client, key, algorithm="ED25519")
+    for one in random_calls(client, receiver, rng, BODIES):
+        assert holds(SECRET, one.headers, one.body) and holds_v1a(pair["public_key"], one.headers, one.body)
+        assert not holds(OTHER, one.headers, one.body) and not holds(SECRET, one.headers, one.body + b"x")
+        assert not holds_v1a(pair["public_key"], one.headers, one.body + b"x")
 
 
 def test_the_public_library_accepts_calls_with_random_bodies(client, receiver, webhook):
-    rng = random.Random(18)
     key = add(client, name="default")
     judge = webhook(key["secret"])
-    left = BODIES
-    while left:
-        batch = [{"delay": "0s", **receiver.target("/random", body=some_value(rng))} for _ in range(min(left, 100))]
-        assert client.post("/v1/tasks/batch", batch).status in (200, 201, 207)
-        left -= len(batch)
-    calls = receiver.wait("/random", BODIES, timeout_s=600 if LONG else 60)
-    for one in calls:
+    for one in random_calls(client, receiver, random.Random(19), BODIES // 10):
         judge.verify(one.body, one.headers, json_parse=False)
-        assert not holds(SECRET, one.headers, one.body)
-    assert len({c.id for c in calls}) == BODIES and len({c.body for c in calls}) > BODIES // 2
 
 
 def test_a_call_without_a_key_has_no_signature(client, receiver):
@@ -289,22 +310,84 @@ def test_after_a_rotation_both_sign_until_the_overlap_is_over(client, receiver):
     one = call(client, receiver, "/three")
     assert len(signatures(one.headers)) == 3 and holds_v1a(third["public_key"], one.headers, one.body)
     assert holds_v1a(pair["public_key"], one.headers, one.body) and holds(OTHER, one.headers, one.body)
-    assert "sign already" in assert_problem(client.post(f"{KEYS}/{key['id']}/rotate", {"overlap": "1h"}), 409)["detail"]
+    refusal = assert_problem(client.post(f"{KEYS}/{key['id']}/rotate", {"overlap": "1s"}), 409)["detail"]
+    assert "sign already" in refusal and "overlap 0s" in refusal and min(o["signs_until"] for o in third["older"]) in refusal
     last = rotate(client, key, overlap="0s", secret=SECRET)
     assert last["older"] == [] and last["algorithm"] == "HMAC_SHA256"
     one = call(client, receiver, "/last")
     assert holds(SECRET, one.headers, one.body) and len(signatures(one.headers)) == 1
 
 
+def test_a_short_overlap_does_not_cut_the_one_before(client):
+    key = add(client, secret=SECRET)
+    first, = rotate(client, key, secret=OTHER, overlap="24h")["older"]
+    new, old = rotate(client, key, overlap="1h")["older"]
+    assert old == first and new["signs_until"] < old["signs_until"] and new["rotated_at"] >= old["rotated_at"]
+
+
+class Traffic(threading.Thread):
+    """Creates tasks that call the receiver, one after the other, and notes when each was asked for."""
+
+    def __init__(self, server, receiver):
+        super().__init__(daemon=True)
+        self.client, self.receiver = server.client(), receiver
+        self.asked, self.ending = {}, threading.Event()
+
+    def run(self):
+        while not self.ending.is_set():
+            began = time.monotonic()
+            self.asked[self.client.create(delay="0s", **self.receiver.target("/traffic", body={"n": len(self.asked)}))["id"]] = began
+
+    def calls_since(self, began, count):
+        """Of tasks that were asked for since then, once there are so many."""
+        asked = lambda: [c for c in self.receiver.to("/traffic") if self.asked.get(c.id, 0) >= began]
+        until(lambda: len(asked()) >= count, why=lambda: f"{len(asked())} calls")
+        return asked()
+
+    def end(self):
+        self.ending.set()
+        self.join()
+        return self.receiver.wait("/traffic", len(self.asked))
+
+
+@pytest.mark.cluster(when="always")
+def test_a_rotation_under_traffic_has_no_call_that_a_receiver_refuses(make_server, receiver, counts):
+    """A receiver that has the old secret only, and one that has only the new one since the rotation was answered, accept all calls."""
+    server = make_server()
+    client, secrets = server.client(), ["whsec_" + base64.b64encode(random.randbytes(32)).decode() for _ in range(4)]
+    key = add(client, secret=secrets[0])
+    traffic = Traffic(server, receiver)
+    traffic.start()
+    for n, overlap in ((1, "1h"), (2, "1h"), (3, "0s")):
+        before = receiver.to("/traffic")
+        assert all(holds(secrets[0], c.headers, c.body) for c in before)
+        rotate(client, key, secret=secrets[n], overlap=overlap)
+        since = traffic.calls_since(time.monotonic(), CALLS)
+        signers = secrets[:n + 1] if n < 3 else secrets[3:]
+        assert all([holds(s, c.headers, c.body) for s in secrets] == [s in signers for s in secrets] for c in since)
+        assert all(len(signatures(c.headers)) == len(signers) for c in since)
+    assert client.request("DELETE", f"{KEYS}/{key['id']}").status == 204
+    since = traffic.calls_since(time.monotonic(), CALLS)
+    assert not any("webhook-signature" in c.headers for c in since)
+    calls = traffic.end()
+    signed_calls = [c for c in calls if "webhook-signature" in c.headers]
+    assert all(any(holds(s, c.headers, c.body) for s in secrets) for c in signed_calls)
+    counts(f"rotation under traffic: {len(calls)} calls, {len(signed_calls)} signed, 0 refused")
+
+
 def test_tenants_have_keys_of_their_own(server, receiver):
     a, b = Tenant(server, "a"), Tenant(server, "b")
-    made = a.request("POST", KEYS, {"secret": SECRET}).json
+    made = a.request("POST", KEYS, {"name": "mine", "secret": SECRET}).json
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/rotate")):
         assert_problem(b.request(method, f"{KEYS}/{made['id']}{path}"), 404)
     assert b.request("GET", KEYS).json["signing_keys"] == []
     setting = {"on_failure": True, "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": receiver.url("/x"), "signing_key": made["id"]}}
     refused = assert_problem(b.request("POST", "/v1/notification-settings", setting), 400)
-    assert refused["errors"][0]["field"] == "delivery_config.signing_key"
+    assert refused["errors"][0]["field"] == "delivery_config.signing_key" and "no signing key" in refused["errors"][0]["message"]
+    for name, found in (("mine", made["id"]), ("min", None)):
+        body = {**setting, "delivery_config": {"url": receiver.url("/x"), "signing_key": name}}
+        answer = a.request("POST", "/v1/notification-settings", body)
+        assert answer.json["delivery_config"]["signing_key"] == found if found else assert_problem(answer, 400)
     for tenant in (a, b):
         assert tenant.create(delay="0s", **receiver.target("/" + tenant.name)).status == 201
     assert "webhook-signature" not in receiver.wait("/b")[0].headers
@@ -387,35 +470,30 @@ def test_a_kill_in_a_rotation_leaves_the_old_secret_or_the_new_one(make_server, 
 # ---- fleets ----
 
 
-@needs_redis
-def test_workers_of_a_fleet_sign_and_one_without_the_key_file_says_so(postgres, build, receiver, belfry, tmp_path):
-    database, keys = postgres.new_database(), tmp_path / "secrets.key"
+def test_workers_of_a_fleet_sign_and_one_without_the_key_file_says_so(make_fleet, receiver, belfry, tmp_path):
+    keys = tmp_path / "secrets.key"
     assert belfry("secrets", "init", "--key-file", str(keys)).code == 0
-    with Redis() as redis:
-        fleet = Fleet(tmp_path / "fleet", postgres.url(database), ("--queue", redis.url(), "--events", redis.url()), nodes=1, workers=1,
-                      env=[{"BELFRY_SECRETS_KEY_FILE": str(keys)}])
-        try:
-            client = fleet.start().client()
-            key = add(client, secret=SECRET)
-            made = client.create(delay="0s", **receiver.target("/late"))["id"]
-            worker = fleet.workers[0]
-            until(lambda: "secrets_key_missing" in worker.log(), why=worker.log)
-            until(lambda: "which secrets.key_file lacks here" in (client.task(made)["last_error"] or ""))
-            assert "signing_key needs key" in client.task(made)["last_error"] and client.task(made)["attempts"] == 0
-            assert not receiver.to("/late")
-            fleet.add_worker(env={"BELFRY_SECRETS_KEY_FILE": str(keys)})
-            worker.stop()
-            client.wait_for(made, "COMPLETED")
-            one, = receiver.wait("/late")
-            assert holds(SECRET, one.headers, one.body)
-            pair = rotate(client, key, algorithm="ED25519")
-            one = call(client, receiver, "/rotated", body={"a": 1})
-            assert holds(SECRET, one.headers, one.body) and holds_v1a(pair["public_key"], one.headers, one.body)
-            assert client.request("DELETE", f"{KEYS}/{key['id']}").status == 204
-            assert "webhook-signature" not in call(client, receiver, "/none").headers
-        finally:
-            fleet.close()
-            postgres.start().drop_database(database)
+    fleet = make_fleet(nodes=1, workers=1, env=[{"BELFRY_SECRETS_KEY_FILE": str(keys)}])
+    client, worker = fleet.client(), fleet.workers[0]
+    key = add(client, secret=SECRET)
+    made = client.create(delay="0s", **receiver.target("/late"))["id"]
+    until(lambda: "secrets_key_missing" in worker.log(), why=worker.log)
+    until(lambda: "which secrets.key_file lacks here" in (client.task(made)["last_error"] or ""))
+    assert "signing_key needs key" in client.task(made)["last_error"] and client.task(made)["attempts"] == 0
+    assert not receiver.to("/late")
+    fleet.add_worker(env={"BELFRY_SECRETS_KEY_FILE": str(keys)})
+    worker.stop()
+    client.wait_for(made, "COMPLETED")
+    one, = receiver.wait("/late")
+    assert holds(SECRET, one.headers, one.body)
+    pair = rotate(client, key, algorithm="ED25519")
+    one = call(client, receiver, "/rotated", body={"a": 1})
+    assert holds(SECRET, one.headers, one.body) and holds_v1a(pair["public_key"], one.headers, one.body)
+    rotate(client, key, overlap="0s", secret=OTHER)
+    one = call(client, receiver, "/ended", body="text")
+    assert holds(OTHER, one.headers, one.body) and len(signatures(one.headers)) == 1
+    assert client.request("DELETE", f"{KEYS}/{key['id']}").status == 204
+    assert "webhook-signature" not in call(client, receiver, "/none").headers
 
 
 # ---- notifications ----
@@ -464,6 +542,9 @@ def test_keys_by_the_command_line(server, client, belfry, tmp_path):
     assert "*.example.com" in listed and "ED25519" in listed and "all others" in listed and "whsec_" not in listed
     rows = [json.loads(line) for line in belfry("signing-keys", "list", "--json", *where).out.splitlines()]
     assert {r["name"]: len(r["older"]) for r in rows} == {"default": 0, "partner": 1}
+    shown = belfry("signing-keys", "show", "partner", *where).out
+    assert next(r for r in rows if r["name"] == "partner")["older"][0]["signs_until"][:10] in listed, listed
+    assert all(word in shown for word in ("Older secret", "HMAC_SHA256", "Rotated", "Signs until", rotated.out.strip())), shown
     assert belfry("signing-keys", "remove", "partner", *where).code == 0
     assert belfry("signing-keys", "remove", "partner", *where).code == 1
     assert [k["name"] for k in client.get(KEYS).json["signing_keys"]] == ["default"]

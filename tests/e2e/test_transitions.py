@@ -92,3 +92,28 @@ def test_none_logs_nothing(make_server, receiver):
     task = run_failing(server, receiver)
     server.stop()
     assert not transitions(server, task)
+
+
+@pytest.mark.cluster(when="always")
+def test_lines_that_are_written_for_a_request_name_it(make_server):
+    """On pool threads, after the commit, and when an owner was asked. A line about a task that another request made names both."""
+    server = make_server(env={"BELFRY_LOG_TRANSITIONS": "all"})
+    client = server.client()
+    said = lambda *words: [line for p in server.processes for line in list(p.lines) if all(word in line for word in words)]
+    task = client.post("/v1/tasks", {"delay": "1h", "target_type": "NOOP"}, headers=HEADERS).json["id"]
+    nameless = client.create(delay="1h", target_type="NOOP")["id"]
+    for made, request in ((task, "pause-1"), (nameless, "pause-2")):
+        assert client.post(f"/v1/tasks/{made}/pause", headers={"X-Request-Id": request}).status == 200
+    until(lambda: said("event=transition ", f"task={task} ", "to=PAUSED", "request=order-7", "by_request=pause-1"), why=server.log)
+    until(lambda: said("event=transition ", f"task={nameless} ", "to=PAUSED", " request=pause-2"))
+    assert not said(f"task={task} ", "to=SCHEDULED", "by_request")
+    run = client.post("/v1/workflows", {"definition": {"steps": [{"name": "w", "await": {"signal": "go"}}]}}).json["id"]
+    until(lambda: client.get(f"/v1/workflows/{run}/status").json["awaiting"])
+    assert client.post(f"/v1/workflows/{run}/cancel", headers={"X-Request-Id": "stop-1"}).status == 200
+    until(lambda: said("event=workflow_changed ", f"run={run} ", " request=stop-1"))
+    refused = {"X-Request-Id": "who-1", "Authorization": "Bearer bf_wrong"}
+    assert client.get("/v1/tasks", headers=refused).status == 401
+    until(lambda: said("event=api_key_refused ", " request=who-1"))
+    before = len(said("request="))
+    client.act(nameless, "resume")
+    assert not [line for line in said("request=")[before:] if "to=SCHEDULED" in line and nameless in line], "a thread forgets the request"

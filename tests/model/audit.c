@@ -5,7 +5,7 @@
 #include "model/internal.h"
 #include "port/store/operation_table.h"
 
-enum { AUDIT_TEXTS = 5 };
+enum { AUDIT_TEXTS = 7 };
 
 static void memory_audit_texts(struct audit *row, struct str *ret[AUDIT_TEXTS])
 {
@@ -14,6 +14,8 @@ static void memory_audit_texts(struct audit *row, struct str *ret[AUDIT_TEXTS])
     ret[2] = &row->action;
     ret[3] = &row->kind;
     ret[4] = &row->object;
+    ret[5] = &row->actor_name;
+    ret[6] = &row->object_name;
 }
 
 void memory_audit_write(struct store_memory *s, const struct op *op)
@@ -21,11 +23,15 @@ void memory_audit_write(struct store_memory *s, const struct op *op)
     const struct audit *given = op_audit(op);
     if (!given || order_get(&s->audit, 0, given->id))
         return;
-    size_t size = sizeof *given + given->actor.n + given->address.n + given->action.n + given->kind.n + given->object.n;
-    struct audit *row = xmalloc(size);
+    struct audit copy = *given;
     struct str *texts[AUDIT_TEXTS];
+    size_t size = sizeof copy;
+    memory_audit_texts(&copy, texts);
+    for (size_t i = 0; i < AUDIT_TEXTS; i++)
+        size += texts[i]->n;
+    struct audit *row = xmalloc(size);
     char *at = (char *)(row + 1);
-    *row = *given;
+    *row = copy;
     memset(&row->strand, 1, sizeof row->strand);
     row->seq = ++s->audit_seq;
     memory_audit_texts(row, texts);

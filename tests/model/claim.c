@@ -97,7 +97,7 @@ static void memory_claim_block(struct claiming *c, const struct task *t, const s
             slot_keys_add(keys, needs[i].key);
     next.state = TASK_BLOCKED;
     next.waits_for = needs[missing].key;
-    next.late_by = t->awaited_ms ? t->late_by : LATE_SLOT;
+    next.late_by = t->awaited_ms ? t->late_by : slot_late_cause(needs[missing].kind);
     next.updated_ms = c->op->now_ms;
     table_put_holding(c->table, &next, holds);
 }

@@ -102,7 +102,7 @@ static void memory_records_free(struct order *o)
 void memory_checks_write(struct store_memory *s, const struct op *op)
 {
     struct record given;
-    for (size_t at = 0; op_next_check(op, &at, &given);) {
+    for (size_t at = 0; op_next_record(op, &at, &given);) {
         const struct record *was = order_get(&s->records, 0, given.id);
         struct record_change c = { .record = was ? *was : given, .version = was ? was->version : 0 };
         c.record.next_ms = given.next_ms;

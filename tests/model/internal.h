@@ -223,6 +223,7 @@ enum err memory_recall_list(struct store_memory *s, struct op *base);
 /* RUNNING under a claim, with exactly that fence. */
 bool memory_task_runs(const struct store_memory *s, struct uuid task, int64_t fence);
 void memory_lease_put(struct store_memory *s, struct uuid task, int64_t fence, const struct lease_terms *terms);
+void memory_lease_leave(struct store_memory *s, struct uuid task); /* it leaves its claim */
 void memory_leases_release(struct store_memory *s);
 bool memory_worker_groups(const struct store_memory *s, int64_t now_ms, struct arena *a, struct worker_groups *ret);
 

@@ -1,5 +1,5 @@
-/* Leases of tasks, under which external workers run them. The lease of a task that has left its claim is stale, and is
- * dropped when it is found. */
+/* Leases of tasks, under which external workers run them. A lease ends with the claim of its task; one whose task is
+ * gone is dropped when it is found. */
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -35,6 +35,13 @@ void memory_lease_put(struct store_memory *s, struct uuid task, int64_t fence, c
 {
     memory_task_lease_put(s, task,
                           &(struct lease_row){ .fence = fence, .until_ms = terms->until_ms, .worker = terms->worker });
+}
+
+void memory_lease_leave(struct store_memory *s, struct uuid task)
+{
+    struct lease_entry *x = map_get(&s->task_leases, uuid_bytes(&task));
+    if (x)
+        memory_task_lease_drop(s, x);
 }
 
 void memory_leases_release(struct store_memory *s)

@@ -201,7 +201,7 @@ static bool memory_history_matches(const struct store_memory *s, const struct hi
     const struct task *t = memory_task_of(s, x);
     return x->tenant == f->tenant && (!f->statuses || f->statuses >> x->status & 1) &&
            (!f->worker.n || str_eq(f->worker, x->worker)) && (!f->queue.n || (t && str_eq(f->queue, t->queue))) &&
-           x->completed_us >= f->from_us && x->completed_us < f->to_us;
+           (!f->error.n || str_eq(f->error, x->error)) && x->completed_us >= f->from_us && x->completed_us < f->to_us;
 }
 
 static bool memory_history_copy(struct arena *a, const struct execution *x, const struct task *t,

@@ -212,6 +212,7 @@ static void memory_settle_one(struct store_memory *s, struct settlement *given, 
     if ((skipped || next.state == TASK_CANCELLED) && !uuid_is_nil(parent))
         memory_uncount_run(&s->table, &next, parent, skipped);
     memory_put_and_hand_over(s, &next, v->replace != NULL, unblocked);
+    memory_lease_leave(s, next.id);
     if (!v->verdict.has_execution)
         return;
     struct execution x = v->verdict.execution;
@@ -399,6 +400,8 @@ static enum err memory_put(struct store_memory *s, struct op *base)
     next.runs_count = max_of(next.runs_count - runs, 0);
     if (next.state == TASK_CANCELLED || next.state == TASK_EXPIRED)
         memory_uncount_run(&s->table, &next, next.parent, next.state == TASK_EXPIRED);
+    if (!uuid_eq(was->claim, next.claim))
+        memory_lease_leave(s, next.id);
     if (put_resumes_run(was->state, &next))
         memory_run_resume(s, next.id);
     if (op->task->links & TASK_NEW_INPUT)

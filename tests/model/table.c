@@ -308,9 +308,11 @@ void table_put_holding(struct table *t, const struct task *task, unsigned holds)
     row->holds = holds;
     assert(!task->waits_for.n || task->state == TASK_BLOCKED);
     if (task->state != TASK_FAILED) {
-        row->task.cause = row->task.resolution = (struct str){ 0 };
+        row->task.cause = (struct str){ 0 };
         row->task.resolved_ms = 0;
     }
+    if (task->state != TASK_FAILED && task->state != TASK_PAUSED)
+        row->task.resolution = (struct str){ 0 };
     table_join_claim(
         t, row); /* before the old row leaves: a claim that passes from the old row to the new one is never empty */
     struct row *old = map_put(&t->rows, uuid_bytes(&row->task.id), row);

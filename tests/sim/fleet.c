@@ -571,8 +571,8 @@ static bool ack_first(struct sim_node *n, struct io_publish *x)
             continue;
         struct event *event = xnew(*event);
         *event = x->v[i];
-        event->task.retry.rules = event->task.place = event->task.queue = event->outcome.error = event->outcome.output =
-            S("");
+        event->task.retry.rules = event->task.place = event->task.queue = event->task.name = S("");
+        event->outcome.error = event->outcome.output = S("");
         event->outcome.worker = event->outcome.trace_id = event->outcome.aside = S("");
         if (queue_ack(n->sim->fleet.queue, &d, 1, &e))
             abort();

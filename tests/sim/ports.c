@@ -101,7 +101,7 @@ static void barrier_some(struct sim_node *node, const struct event *v, size_t n)
             continue;
         struct barrier *barrier = xnew(*barrier);
         *barrier = (struct barrier){ v[i], node, node->life };
-        barrier->event.task.queue = barrier->event.task.trace = S("");
+        barrier->event.task.queue = barrier->event.task.name = barrier->event.task.trace = S("");
         barrier->event.task.retry.rules = barrier->event.outcome.error = barrier->event.outcome.output = S("");
         if (v[i].outcome.output.n && flows_task(s, v[i].task.id)) {
             cleanup_with(buf_release) struct buf text;

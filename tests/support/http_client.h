@@ -136,6 +136,9 @@ SICK_READ(run, (struct reader * r, int32_t t, struct uuid run, struct arena *a, 
           r, t, run, a, ret, e)
 SICK_READ(steps, (struct reader * r, const struct step_filter *f, struct arena *a, struct tasks *ret, struct error *e),
           r, f, a, ret, e)
+SICK_READ(stats,
+          (struct reader * r, const struct stats_filter *f, struct arena *a, struct stats_points *ret, struct error *e),
+          r, f, a, ret, e)
 SICK_READ(counts, (struct reader * r, int64_t now_ms, struct store_counts *ret, struct error *e), r, now_ms, ret, e)
 
 static inline void sick_reader_free(struct reader *r)
@@ -160,6 +163,7 @@ static inline enum err sick_reader(struct store *store, struct reader **ret, str
                                            .catalog_get = sick_catalog_get,
                                            .catalog_list = sick_catalog_list,
                                            .counts = sick_counts,
+                                           .stats = sick_stats,
                                            .definition = sick_definition,
                                            .workflow = sick_workflow,
                                            .workflows = sick_workflows,
@@ -338,6 +342,7 @@ static inline struct harness *harness_new(bool require_key, const struct api_lim
 static inline void harness_free(struct harness *h)
 {
     api_server_free(h->server);
+    reader_free(atomic_exchange(&h->sick->base.kept, NULL)); /* as store_free does for the real one */
     store_free(h->store);
     free(h->sick);
     zoneinfo_free(h->zones);

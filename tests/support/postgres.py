@@ -135,9 +135,10 @@ class Postgres:
 
     # ---- its databases ----
 
-    def new_database(self):
+    def new_database(self, like="template0"):
+        """Empty, or a copy of another one, to which nobody is connected."""
         name = f"belfry_{next(self.numbers)}"
-        self.sql(f"CREATE DATABASE {name} OWNER belfry TEMPLATE template0")
+        self.sql(f"CREATE DATABASE {name} OWNER belfry TEMPLATE {like}")
         return name
 
     def drop_database(self, name):

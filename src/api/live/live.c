@@ -1,4 +1,6 @@
-/* What happened, by tenant. A tenant that nobody watches costs a few counts. */
+/* What happened, by tenant. A tenant that nobody watches costs a few counts. In one that is watched, LIVE_RATE events
+ * of a second are written, as JSON or as words for other nodes. All others only count: nothing is copied for them, no
+ * clock is read, and no thread is woken. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -14,17 +16,20 @@ static struct str live_tenant_key(const int32_t *number)
 
 struct live_tenant *live_tenant_get(struct live *l, int32_t number)
 {
+    if (l->last && l->last->number == number)
+        return l->last;
     struct live_tenant *t = map_get(&l->tenants, live_tenant_key(&number));
     if (t)
-        return t;
+        return l->last = t;
     t = xnew(*t);
     t->number = number;
     list_init(&t->active);
     list_init(&t->streams);
+    live_filters_init(&t->filters);
     live_part_init(&t->part);
     buf_init(&t->words, STORE_BROADCAST_MAX - LIVE_TEXT_MAX);
     map_put(&l->tenants, live_tenant_key(&t->number), t);
-    return t;
+    return l->last = t;
 }
 
 static void live_tenant_free(struct live *l, struct live_tenant *t)
@@ -57,32 +62,36 @@ bool live_window_take(struct live_window *w, int64_t now_ms)
     return w->used <= LIVE_RATE;
 }
 
+static bool live_window_is_used_up(const struct live_window *w, int64_t now_ms)
+{
+    return w->used >= LIVE_RATE && w->second == now_ms / 1000;
+}
+
 /* ---- events ---- */
 
-static bool live_filter_wants(const struct live_tenant *t, const struct live_task *task)
+/* Whether the task only counts, because what may be told and kept in this second is used up. */
+static bool live_fold(struct live *l, struct live_tenant *t, struct uuid id, struct uuid parent, struct str queue)
 {
-    list_each (&t->streams, link) {
-        const struct live_stream *s = container_of(link, struct live_stream, of_tenant);
-        if (live_stream_is_filtered(s) && live_stream_wants_task(s, task->id, task->parent, task->queue))
-            return true;
-    }
-    return false;
+    if (t->is_told && !live_window_is_used_up(&t->told, l->now_ms))
+        return false;
+    if (t->is_watched && !live_window_is_used_up(&t->any, l->now_ms))
+        return false;
+    if (t->is_watched && !live_window_is_used_up(&t->filtered, l->now_ms) &&
+        live_filters_want(&t->filters, id, parent, queue))
+        return false;
+    t->more += t->is_told;
+    if (t->is_watched)
+        live_filters_fold(&t->filters, id, parent, queue);
+    return true;
 }
 
-static void live_miss(struct live_tenant *t, const struct live_task *task)
-{
-    list_each (&t->streams, link) {
-        struct live_stream *s = container_of(link, struct live_stream, of_tenant);
-        s->missed += live_stream_wants_task(s, task->id, task->parent, task->queue);
-    }
-}
-
-void live_keep_task(struct live *l, struct live_tenant *t, const struct live_task *task, int64_t now_ms)
+void live_keep_task(struct live *l, struct live_tenant *t, const struct live_task *task)
 {
     bool kept =
-        live_window_take(&t->any, now_ms) || (live_filter_wants(t, task) && live_window_take(&t->filtered, now_ms));
+        live_window_take(&t->any, l->now_ms) || (live_filters_want(&t->filters, task->id, task->parent, task->queue) &&
+                                                 live_window_take(&t->filtered, l->now_ms));
     if (!kept) {
-        live_miss(t, task);
+        live_filters_fold(&t->filters, task->id, task->parent, task->queue);
         return;
     }
     cleanup_with(buf_release) struct buf text;
@@ -114,27 +123,35 @@ void live_keep_incident(struct live *l, struct live_tenant *t, const struct live
     }
     list_each (&t->streams, link) {
         struct live_stream *s = container_of(link, struct live_stream, of_tenant);
-        s->has_gap = s->has_gap || (s->sees_incidents && !live_stream_is_filtered(s));
+        s->has_gap = s->has_gap || (s->sees_incidents && !s->filter);
     }
 }
 
 static void live_note(struct live *l, struct live_tenant *t, const struct live_task *task)
 {
-    int64_t now_ms = clock_steady_ms(l->server->setup.clock);
     if (t->is_told)
-        live_tell_task(t, task, now_ms);
+        live_tell_task(l, t, task);
     if (t->is_watched)
-        live_keep_task(l, t, task, now_ms);
+        live_keep_task(l, t, task);
+}
+
+/* The error of a task that runs again, or has ended otherwise, is none of what happened. */
+static struct str live_error(enum task_state state, struct str error)
+{
+    bool is_shown = state == TASK_SCHEDULED || state == TASK_FAILED || state == TASK_EXPIRED || state == TASK_SKIPPED;
+    return is_shown ? error : S("");
 }
 
 static void live_note_row(struct live *l, struct live_tenant *tenant, const struct task *t, enum task_state state,
-                          int attempt)
+                          int attempt, struct str error)
 {
-    if (list_linked(&tenant->active))
+    if (list_linked(&tenant->active) && !live_fold(l, tenant, t->id, t->parent, t->queue))
         live_note(l, tenant,
                   &(struct live_task){ .id = t->id,
                                        .parent = t->parent,
                                        .queue = t->queue,
+                                       .name = t->name,
+                                       .error = live_error(state, error),
                                        .state = state,
                                        .attempt = attempt,
                                        .version = t->version,
@@ -157,7 +174,7 @@ void live_on_written(struct live *l, const struct task *v, size_t n)
     pthread_mutex_lock(&l->lock);
     for (size_t i = 0; i < n; i++)
         if (v[i].tenant)
-            live_note_row(l, live_tenant_get(l, v[i].tenant), &v[i], v[i].state, v[i].attempts);
+            live_note_row(l, live_tenant_get(l, v[i].tenant), &v[i], v[i].state, v[i].attempts, v[i].last_error);
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -174,7 +191,7 @@ void live_on_started(struct live *l, const struct task *t)
     pthread_mutex_lock(&l->lock);
     struct live_tenant *tenant = live_tenant_get(l, t->tenant);
     tenant->own[LIVE_STARTED]++;
-    live_note_row(l, tenant, t, TASK_RUNNING, t->attempts + 1);
+    live_note_row(l, tenant, t, TASK_RUNNING, t->attempts + 1, S(""));
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -202,11 +219,13 @@ void live_on_settled(struct live *l, const struct event *e, const struct settlem
     bool is_news = s->ret_state != TASK_SCHEDULED || v->has_execution; /* else it was given back */
     t->own[LIVE_STARTED] += v->has_execution && e->outcome.worker.n && !str_eq(e->outcome.worker, worker);
     live_count_settled(t, s);
-    if (is_news && list_linked(&t->active))
+    if (is_news && list_linked(&t->active) && !live_fold(l, t, e->task.id, e->task.parent, e->task.queue))
         live_note(l, t,
                   &(struct live_task){ .id = e->task.id,
                                        .parent = e->task.parent,
                                        .queue = e->task.queue,
+                                       .name = e->task.name,
+                                       .error = live_error(s->ret_state, v->last_error),
                                        .state = s->ret_state,
                                        .attempt = live_attempt(v),
                                        .version = e->task.version,
@@ -222,7 +241,7 @@ void live_on_lease_settled(struct live *l, const struct task *t, const struct se
     struct live_tenant *tenant = live_tenant_get(l, t->tenant);
     live_count_settled(tenant, s);
     if (s->ret_state != TASK_SCHEDULED) /* else live_on_written tells it */
-        live_note_row(l, tenant, t, s->ret_state, live_attempt(&s->verdict));
+        live_note_row(l, tenant, t, s->ret_state, live_attempt(&s->verdict), s->verdict.last_error);
     pthread_mutex_unlock(&l->lock);
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 /* api/live/live_internal.h - what the files of live events share.
  *
- *  - live_log.c keeps the latest events, live_message.c writes and reads them: both are pure
+ *  - live_log.c keeps the latest events, live_message.c writes and reads them, live_filter.c says who wants them: all
+ *    are pure
  *  - live.c: what happened, by tenant
  *  - live_nodes.c: what other nodes tell, and what they are told
  *  - live_streams.c: the streams, from the request to the end
@@ -12,6 +13,7 @@
 #include <pthread.h>
 
 #include "api/live/live.h"
+#include "api/live/live_filter.h"
 #include "api/live/live_log.h"
 #include "api/live/live_streams.h"
 #include "api/server/internal.h"
@@ -49,6 +51,7 @@ struct live_tenant {
 
     bool is_watched; /* its events are kept */
     struct list streams;
+    struct live_filters filters;
     int64_t kept_until_ms; /* steady: how long it is watched without a stream */
     struct live_part part;
     struct live_window any, filtered; /* what is kept: the first events of a second, and others that a filter wants */
@@ -78,8 +81,8 @@ struct live_stream {
     int32_t key_tenant;
     int64_t expires_ms; /* wall: of the client certificate; INT64_MAX: there is none */
     bool sees_nodes, sees_incidents;
-    struct uuid task; /* the filter: this task and its occurrences; nil: any */
-    char queue[ROUTE_NAME_MAX + 1];
+    struct live_filter *filter; /* NULL: it wants all tasks */
+    uint64_t folded;            /* of the tasks that its filter has folded: those that are in `missed` or were told */
 
     struct http_stream *http; /* NULL: not opened yet */
     bool has_begun;           /* its first lines were written */
@@ -98,12 +101,14 @@ struct live {
     struct request *internal; /* never answered: keys are looked up on it */
     pthread_mutex_t lock;     /* guards everything below */
     struct map tenants;       /* by number */
+    struct live_tenant *last; /* that something happened in */
     struct list active;       /* tenants that are watched or told */
     struct list streams;
     size_t stream_count; /* without those that are over */
     struct live_log log;
     struct prng random;
     bool is_ticking, is_stopped;
+    int64_t now_ms; /* steady: as of the last tick; what is used up of a second goes by it */
     int64_t second; /* steady: of the last counts */
     bool is_checking, keys_changed;
     int64_t checked_ms; /* steady: when keys were looked up */
@@ -119,12 +124,12 @@ void live_tenant_activate(struct live *l, struct live_tenant *t);
 void live_tenant_deactivate(struct live_tenant *t); /* unless it is watched or told */
 
 /* Keeps an event of a tenant that is watched. */
-void live_keep_task(struct live *l, struct live_tenant *t, const struct live_task *task, int64_t now_ms);
+void live_keep_task(struct live *l, struct live_tenant *t, const struct live_task *task);
 void live_keep_job(struct live *l, struct live_tenant *t, const struct live_job *j);
 void live_keep_incident(struct live *l, struct live_tenant *t, const struct live_incident *i, int64_t now_ms);
 
 /* Adds it to the words for other nodes, if they watch the tenant. */
-void live_tell_task(struct live_tenant *t, const struct live_task *task, int64_t now_ms);
+void live_tell_task(struct live *l, struct live_tenant *t, const struct live_task *task);
 void live_tell_job(struct live_tenant *t, const struct live_job *j);
 void live_tell_incident(struct live_tenant *t, const struct live_incident *i);
 void live_send_watch(struct live *l, const struct live_tenant *t);             /* that this node watches it */
@@ -136,8 +141,6 @@ struct live_counts live_counts_all(const struct live *l, const struct live_tenan
 void live_start_ticking(struct live *l);
 void live_on_tick(struct timer *timer); /* the timer thread; takes the lock */
 
-bool live_stream_wants_task(const struct live_stream *s, struct uuid id, struct uuid parent, struct str queue);
-bool live_stream_is_filtered(const struct live_stream *s);
 void live_stream_end(struct live_stream *s, const char *reason, const char *detail, int64_t retry_ms);
 void live_stream_free(struct live_stream *s);
 void live_check_keys(struct live *l); /* begins to look up keys; releases the lock meanwhile */

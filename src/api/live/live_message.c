@@ -39,14 +39,33 @@ static void live_kv_known(struct jw *w, const char *name, int64_t v)
         jw_i64(w, v);
 }
 
+/* On one line and not too long: a text that was cut ends with "…". */
+static void live_short(struct buf *out, struct str text, size_t max)
+{
+    struct str cut = str_utf8_cut(text, max);
+    buf_init(out, LIVE_CUT_MAX);
+    buf_plain(out, cut);
+    if (cut.n < text.n)
+        buf_text(out, "…");
+}
+
+static void live_kv_short(struct jw *w, const char *name, struct str text, size_t max)
+{
+    cleanup_with(buf_release) struct buf plain;
+    live_short(&plain, text, max);
+    jw_kv_str_or_null(w, name, buf_str(&plain));
+}
+
 void live_write_task(struct buf *out, const struct live_task *t)
 {
     struct jw w = live_event_begin(out, "task");
     jw_kv_uuid(&w, "id", t->id);
     jw_kv_uuid(&w, "parent_id", t->parent);
+    live_kv_short(&w, "name", t->name, LIVE_NAME_MAX);
     jw_kv_str_or_null(&w, "queue", t->queue);
     jw_kv_cstr(&w, "status", task_state_name(t->state));
     jw_kv_i64(&w, "attempt", t->attempt);
+    live_kv_short(&w, "error", t->error, LIVE_ERROR_MAX);
     jw_kv_i64_or_null(&w, "version", t->version);
     jw_kv_time(&w, "at", t->at_ms);
     live_event_end(&w);
@@ -143,7 +162,7 @@ struct live_incident live_incident_of(const struct incident *i, enum incident_ch
                                    .setting = i->setting,
                                    .kind = (enum incident_kind)i->kind,
                                    .change = change,
-                                   .open = !i->closed_ms,
+                                   .open = incident_is_open(i),
                                    .count = i->count,
                                    .at_ms = at_ms,
                                    .cause = i->cause };
@@ -179,6 +198,24 @@ void live_line_task(struct buf *line, const struct live_task *t)
     live_line_id(line, t->parent);
     buf_printf(line, ":%s:%d:%" PRId64 ":%" PRId64 ":" STR_FMT, task_state_name(t->state), t->attempt, t->version,
                t->at_ms, STR_ARG(t->queue));
+}
+
+static void live_line_short(struct buf *line, struct str text, size_t max)
+{
+    cleanup_with(buf_release) struct buf plain;
+    char out[(LIVE_CUT_MAX * 4 + 2) / 3];
+    live_short(&plain, text, max);
+    buf_add(line, (struct str){ out, base64_write(buf_str(&plain).p, plain.n, out) });
+}
+
+void live_line_details(struct buf *line, const struct live_task *t)
+{
+    if (!t->name.n && !t->error.n)
+        return;
+    buf_text(line, " d:");
+    live_line_short(line, t->name, LIVE_NAME_MAX);
+    buf_char(line, ':');
+    live_line_short(line, t->error, LIVE_ERROR_MAX);
 }
 
 void live_line_more(struct buf *line, uint64_t n)
@@ -247,6 +284,7 @@ static bool live_read_task(const struct str *v, size_t n, struct live_task *ret)
         return false;
     ret->attempt = (int)attempt;
     ret->queue = v[6];
+    ret->name = ret->error = S("");
     return true;
 }
 
@@ -324,6 +362,24 @@ static bool live_read_word(struct str word, struct live_word *ret)
     }
 }
 
+static struct str live_read_text(struct str text, char out[LIVE_CUT_MAX])
+{
+    return (struct str){ out, text.n * 3 / 4 <= LIVE_CUT_MAX ? base64_read_exact(text, out) : 0 };
+}
+
+/* A node of an older version does not tell them. */
+static void live_read_details(struct str *rest, struct live_word *ret)
+{
+    struct str after = *rest, word, v[FIELDS_MAX];
+    if (!str_cut(&after, ' ', &word) || !str_starts(word, S("d:")))
+        return;
+    *rest = after;
+    if (live_split(str_sub(word, 2, word.n), v, FIELDS_MAX) != 2)
+        return;
+    ret->task.name = live_read_text(v[0], ret->name);
+    ret->task.error = live_read_text(v[1], ret->error);
+}
+
 bool live_line_read(struct str line, struct str *ret_sender, int32_t *ret_tenant, struct str *rest)
 {
     struct str version, sender, tenant;
@@ -340,8 +396,10 @@ bool live_line_read(struct str line, struct str *ret_sender, int32_t *ret_tenant
 bool live_line_next(struct str *rest, struct live_word *ret)
 {
     struct str word;
-    while (str_cut(rest, ' ', &word))
-        if (live_read_word(word, ret))
-            return true;
-    return false;
+    bool ok = false;
+    while (!ok && str_cut(rest, ' ', &word))
+        ok = live_read_word(word, ret);
+    if (ok && ret->kind == LIVE_WORD_TASK)
+        live_read_details(rest, ret);
+    return ok;
 }

@@ -6,11 +6,13 @@
  * by ':':
  *   c:CREATED:STARTED:COMPLETED:FAILED:RETRIED:RUNNING:DUE   the counts; -1: not known
  *   t:ID:PARENT:STATE:ATTEMPT:VERSION:AT:QUEUE               what happened to a task
+ *   d:NAME:ERROR                                             details of the task of the word before
  *   m:N                                                      N more tasks, which are not told one by one
  *   w:                                                       the sender watches the tenant from now on
  *   j:ID:STATE:ACTION:REDRIVE:TOTAL:EXACT:DONE:FAILED        a job
  *   i:ID:SETTING:KIND:CHANGE:OPEN:COUNT:AT:CAUSE             an incident
- * Ids are base64url; PARENT and QUEUE may be empty. A word that cannot be read is skipped. */
+ * Ids, NAME and ERROR are base64url. PARENT, QUEUE, NAME and ERROR may be empty. A word that cannot be read is
+ * skipped. */
 #include "base/buf.h"
 #include "core/notify/incident.h"
 #include "core/task/job.h"
@@ -36,9 +38,14 @@ struct live_counts {
     int64_t running, due; /* -1: not known */
 };
 
+/* Longer texts are cut. Readers and nodes get them on one line. */
+enum { LIVE_NAME_MAX = 100, LIVE_ERROR_MAX = 160, LIVE_CUT_MAX = LIVE_ERROR_MAX + 3 };
+
 struct live_task {
     struct uuid id, parent;
     struct str queue; /* empty: not known */
+    struct str name;  /* empty: it has none, or that is not known */
+    struct str error; /* why its last attempt failed, if it waits for the next one, or has ended by it; else empty */
     enum task_state state;
     int attempt;     /* that runs, or ran last; 0: none */
     int64_t version; /* 0: not known */
@@ -89,12 +96,13 @@ enum { LIVE_NODE_NAME = 16 }; /* hexadecimal digits */
 void live_line_begin(struct buf *line, const char sender[LIVE_NODE_NAME + 1], int32_t tenant);
 void live_line_counts(struct buf *line, const struct live_counts *c);
 void live_line_task(struct buf *line, const struct live_task *t);
+void live_line_details(struct buf *line, const struct live_task *t); /* after live_line_task; perhaps nothing */
 void live_line_more(struct buf *line, uint64_t n);
 void live_line_watch(struct buf *line);
 void live_line_job(struct buf *line, const struct live_job *j);
 void live_line_incident(struct buf *line, const struct live_incident *i);
 
-/* The next word of a line. Texts are borrowed from it. */
+/* The next word of a line, of a task with its details. Texts are borrowed from both. */
 struct live_word {
     enum { LIVE_WORD_COUNTS, LIVE_WORD_TASK, LIVE_WORD_MORE, LIVE_WORD_WATCH, LIVE_WORD_JOB, LIVE_WORD_INCIDENT } kind;
     union {
@@ -104,6 +112,7 @@ struct live_word {
         struct live_job job;
         struct live_incident incident;
     };
+    char name[LIVE_CUT_MAX], error[LIVE_CUT_MAX];
 };
 
 /* False: it is no line of this version. *rest is what live_line_next reads. */

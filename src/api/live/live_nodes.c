@@ -16,15 +16,19 @@ static void live_add_words(struct live_tenant *t, const struct buf *word, bool i
         t->more += is_task;
 }
 
-void live_tell_task(struct live_tenant *t, const struct live_task *task, int64_t now_ms)
+/* If the line is full, it is sent now: errors are long, and LIVE_RATE tasks do not always fit in one line. */
+void live_tell_task(struct live *l, struct live_tenant *t, const struct live_task *task)
 {
     cleanup_with(buf_release) struct buf word = { 0 };
-    if (!live_window_take(&t->told, now_ms)) {
+    if (!live_window_take(&t->told, l->now_ms)) {
         t->more++;
         return;
     }
     buf_init(&word, LIVE_TEXT_MAX);
     live_line_task(&word, task);
+    live_line_details(&word, task);
+    if (t->words.n + word.n > t->words.max)
+        live_send_words(l, t, false);
     live_add_words(t, &word, true);
 }
 
@@ -237,14 +241,6 @@ static void live_take_counts(struct live_tenant *t, struct str name, const struc
     s->at_ms = now_ms;
 }
 
-static void live_take_more(struct live_tenant *t, uint64_t n)
-{
-    list_each (&t->streams, link) {
-        struct live_stream *s = container_of(link, struct live_stream, of_tenant);
-        s->missed += live_stream_is_filtered(s) ? 0 : n;
-    }
-}
-
 static void live_take_word(struct live *l, struct live_tenant *t, struct str sender, const struct live_word *w,
                            int64_t now_ms)
 {
@@ -258,9 +254,10 @@ static void live_take_word(struct live *l, struct live_tenant *t, struct str sen
     if (w->kind == LIVE_WORD_COUNTS)
         live_take_counts(t, sender, &w->counts, now_ms);
     else if (w->kind == LIVE_WORD_TASK)
-        live_keep_task(l, t, &w->task, now_ms);
+        live_keep_task(l, t, &w->task);
     else if (w->kind == LIVE_WORD_MORE)
-        live_take_more(t, w->more);
+        t->filters.folded +=
+            w->more; /* which tasks they are is not known: streams with a filter do not learn of them */
     else if (w->kind == LIVE_WORD_JOB)
         live_keep_job(l, t, &w->job);
     else if (w->kind == LIVE_WORD_INCIDENT)

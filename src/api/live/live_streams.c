@@ -7,20 +7,12 @@
 
 enum { KEY_ARENA = 64 << 10, RETRY_MIN_MS = 1000, RETRY_MAX_MS = 5000 };
 
-/* ---- filters ---- */
-
-bool live_stream_is_filtered(const struct live_stream *s)
-{
-    return s->queue[0] || !uuid_is_nil(s->task);
-}
-
-bool live_stream_wants_task(const struct live_stream *s, struct uuid id, struct uuid parent, struct str queue)
-{
-    bool is_task = uuid_is_nil(s->task) || uuid_eq(s->task, id) || uuid_eq(s->task, parent);
-    return is_task && (!s->queue[0] || str_eq(str_from(s->queue), queue));
-}
-
 /* ---- begin and end ---- */
+
+struct live_query {
+    struct str tenant, queue;
+    struct uuid task;
+};
 
 /* Of the place that Last-Event-ID names: "NODE.NUMBER". False: it is of another node, or too long ago. */
 static bool live_stream_resume(struct live_stream *s, struct str last_id)
@@ -35,11 +27,14 @@ static bool live_stream_resume(struct live_stream *s, struct str last_id)
 }
 
 /* With the lock held. */
-static void live_stream_add(struct live *l, struct live_stream *s, int32_t tenant, struct str last_id)
+static void live_stream_add(struct live *l, struct live_stream *s, int32_t tenant, const struct live_query *query,
+                            struct str last_id)
 {
     struct live_tenant *t = live_tenant_get(l, tenant);
     s->live = l;
     s->tenant = t;
+    s->filter = live_filters_join(&t->filters, query->task, query->queue);
+    s->folded = live_filters_folded(&t->filters, s->filter);
     s->cursor = t->part.last;
     s->has_gap = last_id.n && !live_stream_resume(s, last_id);
     list_push(&l->streams, &s->link);
@@ -64,6 +59,7 @@ static void live_stream_set_over(struct live_stream *s)
 void live_stream_free(struct live_stream *s)
 {
     http_stream_unref(s->http);
+    live_filters_leave(&s->tenant->filters, s->filter);
     list_remove(&s->link);
     free(s);
 }
@@ -228,11 +224,6 @@ void live_check_keys(struct live *l)
 
 /* ---- the request ---- */
 
-struct live_query {
-    struct str tenant, queue;
-    struct uuid task;
-};
-
 static enum err live_read_query(struct request *q, struct reader *r, struct live_query *p, int32_t *ret_tenant,
                                 struct error *e)
 {
@@ -331,9 +322,7 @@ enum handled live_stream_events(struct request *q, struct reader *r)
     const struct tls_client *client = q->exchange->client;
     bool by_certificate = str_starts(str_from(q->who.key_id), S("cert:"));
     snprintf(s->key_id, sizeof s->key_id, "%s", live_key_of(q));
-    memcpy(s->queue, p.queue.p ? p.queue.p : "", p.queue.n);
     s->key_tenant = q->who.tenant;
-    s->task = p.task;
     s->expires_ms = client && by_certificate ? client->expires_ms : INT64_MAX;
     s->sees_nodes =
         q->who.tenant == TENANT_DEFAULT && tenant == TENANT_DEFAULT && identity_may(&q->who, SCOPE_STATUS_READ);
@@ -341,7 +330,7 @@ enum handled live_stream_events(struct request *q, struct reader *r)
     pthread_mutex_lock(&l->lock);
     bool has_room = live_has_room(l, q);
     if (has_room)
-        live_stream_add(l, s, tenant, q->head.last_event_id);
+        live_stream_add(l, s, tenant, &p, q->head.last_event_id);
     pthread_mutex_unlock(&l->lock);
     if (!has_room) {
         free(s);

@@ -18,9 +18,9 @@ struct live_piece {
 static bool live_stream_wants(const struct live_stream *s, const struct live_event *e)
 {
     if (e->kind == LIVE_TASK)
-        return live_stream_wants_task(s, e->task, e->parent, e->queue);
+        return !s->filter || live_filter_wants(s->filter, e->task, e->parent, e->queue);
     bool is_seen = e->kind == LIVE_JOB || (e->kind == LIVE_NODE ? s->sees_nodes : s->sees_incidents);
-    return is_seen && !live_stream_is_filtered(s);
+    return is_seen && !s->filter;
 }
 
 static void live_add_id(const struct live_stream *s, uint64_t number, struct buf *out)
@@ -75,6 +75,9 @@ static void live_add_events(struct live_stream *s, int64_t now_ms, struct live_p
 static void live_add_second(struct live_stream *s, int64_t now_ms, struct live_piece *p)
 {
     struct live_counts c = live_counts_all(s->live, s->tenant, now_ms);
+    uint64_t folded = live_filters_folded(&s->tenant->filters, s->filter);
+    s->missed += folded - s->folded;
+    s->folded = folded;
     p->folded = s->missed;
     if (p->folded) {
         live_write_folded(&p->out, p->folded);
@@ -153,6 +156,7 @@ void live_start_ticking(struct live *l)
     if (l->is_ticking || l->is_stopped)
         return;
     l->is_ticking = true;
+    l->now_ms = clock_steady_ms(l->server->setup.clock);
     timers_add(l->server->timers, &l->tick, LIVE_TICK_MS);
 }
 
@@ -161,6 +165,7 @@ void live_on_tick(struct timer *timer)
     struct live *l = container_of(timer, struct live, tick);
     int64_t now_ms = clock_steady_ms(l->server->setup.clock);
     pthread_mutex_lock(&l->lock);
+    l->now_ms = now_ms;
     bool is_second = now_ms / 1000 != l->second;
     l->second = now_ms / 1000;
     live_tick_streams(l, now_ms, is_second);

@@ -10,26 +10,29 @@ enum { MUTE_MAX_DAYS = 365, MUTE_DEFAULT_MS = 3600000 };
 
 /* ---- showing ---- */
 
-static void incidents_write(struct jw *w, const struct incident *i)
+static void incidents_write(struct jw *w, const struct incident *i, const struct setting_names *names)
 {
+    bool is_open = incident_is_open(i);
+    int64_t closed_ms = i->closed_ms ? i->closed_ms : i->last_ms;
     jw_object(w);
     jw_kv_uuid(w, "id", i->id);
     jw_kv_uuid(w, "setting", i->setting);
+    jw_kv_str_or_null(w, "setting_name", setting_names_get(names, i->setting));
     jw_kv_cstr(w, "kind", incident_kind_names[i->kind]);
     jw_kv_str(w, "cause", i->cause);
     jw_kv_str_or_null(w, "detail", i->detail);
-    jw_kv_cstr(w, "state", i->closed_ms ? "CLOSED" : "OPEN");
+    jw_kv_cstr(w, "state", is_open ? "OPEN" : "CLOSED");
     jw_kv_i64(w, "count", i->count);
     jw_kv_time(w, "first_at", i->first_ms);
     jw_kv_time(w, "last_at", i->last_ms);
     jw_kv_time_or_null(w, "told_at", i->told_ms);
     jw_kv_i64(w, "told", i->told);
-    jw_kv_time_or_null(w, "closed_at", i->closed_ms);
+    jw_kv_time_or_null(w, "closed_at", is_open ? 0 : closed_ms);
     jw_kv_bool(w, "recovered", i->recovered);
     jw_kv_time_or_null(w, "acknowledged_at", i->acked_ms);
     jw_kv_str_or_null(w, "acknowledged_by", i->acked_by);
     jw_kv_time_or_null(w, "muted_until", i->muted_until_ms);
-    jw_kv_i64(w, "recurring_failing", i->closed_ms ? 0 : (int64_t)i->recurring_count + i->recurring_more);
+    jw_kv_i64(w, "recurring_failing", is_open ? (int64_t)i->recurring_count + i->recurring_more : 0);
     jw_key(w, "tasks");
     jw_array(w);
     for (size_t k = 0; k < i->task_count; k++)
@@ -38,12 +41,13 @@ static void incidents_write(struct jw *w, const struct incident *i)
     jw_object_end(w);
 }
 
-static enum err incidents_show(struct request *q, struct jw *w, const struct record *record, struct error *e)
+static enum err incidents_show(struct request *q, struct jw *w, const struct record *record,
+                               const struct setting_names *names, struct error *e)
 {
     struct incident x;
     if (incident_read(record->doc, &q->arena, &x, e))
         return e->code;
-    incidents_write(w, &x);
+    incidents_write(w, &x, names);
     return ERR_OK;
 }
 
@@ -53,6 +57,18 @@ struct incident_query {
     struct uuid setting;
     int state;
 };
+
+/* The store keeps groups of successes open for a while, so that more can be added to them. */
+static enum err incidents_show_open(struct request *q, struct jw *w, const struct record *record,
+                                    const struct setting_names *names, struct error *e)
+{
+    struct incident x;
+    if (incident_read(record->doc, &q->arena, &x, e))
+        return e->code;
+    if (incident_is_open(&x))
+        incidents_write(w, &x, names);
+    return ERR_OK;
+}
 
 enum handled incidents_list(struct request *q, struct reader *r)
 {
@@ -75,7 +91,7 @@ enum handled incidents_list(struct request *q, struct reader *r)
     f.setting = p.setting;
     f.open = p.state == 1;
     f.limit = (size_t)p.limit;
-    return records_answer(q, r, &f, "incidents", incidents_show);
+    return records_answer(q, r, &f, "incidents", f.open ? incidents_show_open : incidents_show);
 }
 
 enum handled incidents_get(struct request *q, struct reader *r)
@@ -86,38 +102,31 @@ enum handled incidents_get(struct request *q, struct reader *r)
 /* ---- changes ---- */
 
 /* The notifier looks at it again, and finds when it is due next. */
-static enum err incidents_put(struct request *q, struct record_change *c, const struct incident *i, struct error *e)
+static enum err incidents_put(struct request *q, struct reader *r, struct record_change *c, const struct incident *i,
+                              struct error *e)
 {
-    struct jw w = respond_json(&q->response, 200);
     struct record_edit *edit = q->context;
+    struct setting_names names;
+    if (setting_names_read(q, r, &names, e))
+        return e->code;
     edit->incident = *i;
-    incidents_write(&w, i);
+    struct jw w = respond_json(&q->response, 200);
+    incidents_write(&w, i, &names);
     c->record.next_ms = i->closed_ms ? 0 : q->now_ms;
     return record_set_incident(q, &c->record, i, e);
-}
-
-static enum err incidents_no_body(struct request *q, struct error *e)
-{
-    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
-    struct {
-        bool none;
-    } nothing;
-    if (request_read_object(q, &doc, e))
-        return e->code;
-    return json_read(doc.root, NULL, 0, &nothing, &q->arena, e);
 }
 
 static enum err incidents_make_acked(struct request *q, struct reader *r, struct record_change *c, struct error *e)
 {
     struct incident i;
-    if (incidents_no_body(q, e) || incident_read(c->record.doc, &q->arena, &i, e))
+    if (request_check_no_body(q, e) || incident_read(c->record.doc, &q->arena, &i, e))
         return e->code;
     if (!i.acked_ms) {
         i.acked_ms = q->now_ms;
         if (change_key_name(q, r, &i.acked_by, e))
             return e->code;
     }
-    return incidents_put(q, c, &i, e);
+    return incidents_put(q, r, c, &i, e);
 }
 
 struct mute_body {
@@ -137,7 +146,6 @@ static enum err incidents_make_muted(struct request *q, struct reader *r, struct
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     struct mute_body body = { 0 };
     struct incident i;
-    (void)r;
     if (request_read_object(q, &doc, e) || json_read(doc.root, fields, array_count(fields), &body, &q->arena, e) ||
         incident_read(c->record.doc, &q->arena, &i, e))
         return e->code;
@@ -146,7 +154,16 @@ static enum err incidents_make_muted(struct request *q, struct reader *r, struct
     if (body.until_ms && body.until_ms <= q->now_ms)
         return error_field(e, "until", "is in the past");
     i.muted_until_ms = body.until_ms ? body.until_ms : q->now_ms + (body.for_ms ? body.for_ms : MUTE_DEFAULT_MS);
-    return incidents_put(q, c, &i, e);
+    return incidents_put(q, r, c, &i, e);
+}
+
+static enum err incidents_make_unmuted(struct request *q, struct reader *r, struct record_change *c, struct error *e)
+{
+    struct incident i;
+    if (request_check_no_body(q, e) || incident_read(c->record.doc, &q->arena, &i, e))
+        return e->code;
+    i.muted_until_ms = 0;
+    return incidents_put(q, r, c, &i, e);
 }
 
 enum handled incidents_ack(struct request *q, struct reader *r)
@@ -167,4 +184,14 @@ enum handled incidents_mute(struct request *q, struct reader *r)
                              (struct record_edit){ .kind = RECORD_INCIDENT,
                                                    .make = incidents_make_muted,
                                                    .what_changes = INCIDENT_CHANGE_MUTED });
+}
+
+enum handled incidents_unmute(struct request *q, struct reader *r)
+{
+    if (!request_check_no_query(q))
+        return HANDLED_DONE;
+    return record_edit_begin(q, r,
+                             (struct record_edit){ .kind = RECORD_INCIDENT,
+                                                   .make = incidents_make_unmuted,
+                                                   .what_changes = INCIDENT_CHANGE_UNMUTED });
 }

@@ -9,13 +9,35 @@ enum { TESTS_A_MINUTE = 10, TEST_POLL_MS = 100, TEST_WAIT_MS = 10000, MINUTE_MS 
 
 /* ---- showing ---- */
 
-static void messages_write(struct jw *w, const struct notification *m, int64_t next_ms)
+static void messages_write_history(struct jw *w, const struct notification *m)
+{
+    jw_key(w, "history");
+    jw_array(w);
+    for (size_t i = 0; i < m->history_count; i++) {
+        const struct notification_act *a = &m->history[i];
+        jw_object(w);
+        jw_kv_time(w, "at", a->at_ms);
+        jw_kv_cstr(w, "what", notification_act_names[a->what]);
+        jw_kv_str_or_null(w, "by", a->by);
+        jw_kv_i64_or_null(w, "http_status", a->http_status);
+        jw_kv_str_or_null(w, "error", a->error);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+static void messages_write(struct jw *w, const struct notification *m, struct str setting_name, int64_t next_ms)
 {
     bool waits = m->state == MESSAGE_WAITING || m->state == MESSAGE_SENDING;
     jw_object(w);
     jw_kv_uuid(w, "id", m->id);
     jw_kv_uuid(w, "incident", m->incident);
     jw_kv_uuid(w, "setting", m->setting);
+    jw_kv_str_or_null(w, "setting_name", setting_name);
+    jw_kv_str_or_null(w, "kind", m->kind);
+    jw_kv_str_or_null(w, "cause", m->cause);
+    jw_kv_uuid(w, "task_id", m->task);
+    jw_kv_str_or_null(w, "task_name", m->task_name);
     jw_kv_cstr(w, "type", notification_type_names[m->type]);
     jw_kv_cstr(w, "delivery_type", channel_names[m->channel]);
     jw_kv_i64(w, "step", m->step);
@@ -25,16 +47,19 @@ static void messages_write(struct jw *w, const struct notification *m, int64_t n
     jw_kv_str_or_null(w, "error", m->error);
     jw_kv_time(w, "created_at", m->created_ms);
     jw_kv_time_or_null(w, "sent_at", m->sent_ms);
+    jw_kv_time_or_null(w, "resent_at", m->resent_ms);
     jw_kv_time_or_null(w, "next_attempt_at", waits ? next_ms : 0);
+    messages_write_history(w, m);
     jw_object_end(w);
 }
 
-static enum err messages_show(struct request *q, struct jw *w, const struct record *record, struct error *e)
+static enum err messages_show(struct request *q, struct jw *w, const struct record *record,
+                              const struct setting_names *names, struct error *e)
 {
     struct notification x;
     if (notification_read(record->doc, &q->arena, &x, e))
         return e->code;
-    messages_write(w, &x, record->next_ms);
+    messages_write(w, &x, setting_names_get(names, x.setting), record->next_ms);
     return ERR_OK;
 }
 
@@ -76,19 +101,21 @@ enum handled messages_get(struct request *q, struct reader *r)
 
 static enum err messages_make_resent(struct request *q, struct reader *r, struct record_change *c, struct error *e)
 {
+    struct notification_act act = { .at_ms = q->now_ms, .what = MESSAGE_ACT_RESENT };
+    struct setting_names names;
     struct notification m;
-    (void)r;
-    if (notification_read(c->record.doc, &q->arena, &m, e))
+    if (request_check_no_body(q, e) || notification_read(c->record.doc, &q->arena, &m, e))
         return e->code;
     if (m.state == MESSAGE_WAITING || m.state == MESSAGE_SENDING)
         return error_set(e, ERR_CONFLICT, "it is being sent");
-    m.state = MESSAGE_WAITING;
-    m.attempts = 0;
-    m.error = (struct str){ 0 };
-    m.created_ms = q->now_ms; /* it expires a day from now */
+    if (change_key_name(q, r, &act.by, e) || setting_names_read(q, r, &names, e))
+        return e->code;
+    notification_resend(&m, q->now_ms);
+    if (!notification_add_act(&m, &act, &q->arena))
+        return error_no_room(e);
     c->record.next_ms = q->now_ms;
     struct jw w = respond_json(&q->response, 202);
-    messages_write(&w, &m, q->now_ms);
+    messages_write(&w, &m, setting_names_get(&names, m.setting), q->now_ms);
     return record_set_message(q, &c->record, &m, e);
 }
 
@@ -107,6 +134,7 @@ struct message_test {
     struct timer timer;
     struct request *q;
     struct record_change change;
+    struct str setting_name;
     int64_t until_ms;
 };
 
@@ -133,7 +161,7 @@ static enum handled messages_look_at_test(struct request *q, struct reader *r)
         return HANDLED_LATER;
     }
     struct jw w = respond_json(&q->response, waits ? 202 : 200);
-    messages_write(&w, &m, record.next_ms);
+    messages_write(&w, &m, t->setting_name, record.next_ms);
     return HANDLED_DONE;
 }
 
@@ -180,6 +208,7 @@ static enum err messages_make_test(struct request *q, struct reader *r, struct m
         return error_set(e, ERR_NOT_FOUND, "there is no such notification setting");
     if (rc || setting_read(entry.doc, &q->arena, &s, e))
         return e->code;
+    q->object_name = s.name;
     struct notification m = {
         .id = request_new_id(q), .setting = q->id, .type = MESSAGE_TEST, .channel = s.kind, .created_ms = q->now_ms
     };
@@ -187,7 +216,8 @@ static enum err messages_make_test(struct request *q, struct reader *r, struct m
         .id = m.id, .kind = RECORD_MESSAGE, .tenant = q->who.tenant, .setting = q->id, .next_ms = q->now_ms
     };
     struct jw w = respond_json(&q->response, 202); /* for a repeated request: the message is being sent */
-    messages_write(&w, &m, q->now_ms);
+    t->setting_name = s.name;
+    messages_write(&w, &m, s.name, q->now_ms);
     return record_set_message(q, &t->change.record, &m, e);
 }
 
@@ -198,7 +228,7 @@ enum handled messages_test(struct request *q, struct reader *r)
     struct message_test *t = arena_new(&q->arena, struct message_test);
     if (!request_check_no_query(q))
         return HANDLED_DONE;
-    if (messages_check_tests(q, r, &many, &e))
+    if (request_check_no_body(q, &e) || messages_check_tests(q, r, &many, &e))
         return request_fail(q, &e);
     if (many) {
         respond_problem(&q->response, PROBLEM_QUOTA, "at most %d tests a minute", TESTS_A_MINUTE);

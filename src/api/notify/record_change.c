@@ -22,19 +22,44 @@ enum err record_get(struct request *q, struct reader *r, enum record_kind kind, 
     return ERR_OK;
 }
 
+enum err setting_names_read(struct request *q, struct reader *r, struct setting_names *ret, struct error *e)
+{
+    struct catalog_entries all;
+    struct setting s;
+    *ret = (struct setting_names){ 0 };
+    if (catalog_read_all(q, r, CATALOG_NOTIFICATION, q->who.tenant, &all, e))
+        return e->code;
+    ret->v = arena_array(&q->arena, struct setting_name, all.n + 1);
+    if (!ret->v)
+        return error_no_room(e);
+    for (size_t i = 0; i < all.n; i++)
+        if (uuid_parse(all.v[i].name, &ret->v[ret->n].id) && !setting_read(all.v[i].doc, &q->arena, &s, NULL))
+            ret->v[ret->n++].name = s.name;
+    return ERR_OK;
+}
+
+struct str setting_names_get(const struct setting_names *names, struct uuid id)
+{
+    for (size_t i = 0; i < names->n; i++)
+        if (uuid_eq(names->v[i].id, id))
+            return names->v[i].name;
+    return S("");
+}
+
 enum handled records_answer(struct request *q, struct reader *r, const struct record_filter *f, const char *name,
                             record_show *show)
 {
     struct record_page page = { 0 };
+    struct setting_names names;
     struct error e = { 0 };
-    if (reader_records(r, f, &q->arena, &page, &e))
+    if (reader_records(r, f, &q->arena, &page, &e) || setting_names_read(q, r, &names, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     jw_key(&w, name);
     jw_array(&w);
     for (size_t i = 0; i < page.n; i++)
-        if (show(q, &w, &page.v[i], &e))
+        if (show(q, &w, &page.v[i], &names, &e))
             return request_fail(q, &e);
     jw_array_end(&w);
     struct pagination shown = { .more = page.more, .limit = (int64_t)f->limit, .total = -1 };
@@ -49,12 +74,13 @@ enum handled record_answer(struct request *q, struct reader *r, enum record_kind
 {
     struct error e = { 0 };
     struct record record;
+    struct setting_names names;
     if (!request_check_no_query(q))
         return HANDLED_DONE;
-    if (record_get(q, r, kind, q->id, &record, &e))
+    if (record_get(q, r, kind, q->id, &record, &e) || setting_names_read(q, r, &names, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
-    return show(q, &w, &record, &e) ? request_fail(q, &e) : HANDLED_DONE;
+    return show(q, &w, &record, &names, &e) ? request_fail(q, &e) : HANDLED_DONE;
 }
 
 static enum err record_set_doc(struct request *q, struct record *r, const struct buf *doc, struct error *e)

@@ -20,8 +20,20 @@ struct record_edit {
 enum err record_get(struct request *q, struct reader *r, enum record_kind kind, struct uuid id, struct record *ret,
                     struct error *e) must_use;
 
+/* The names of the tenant's settings. */
+struct setting_names {
+    struct setting_name {
+        struct uuid id;
+        struct str name;
+    } * v;
+    size_t n;
+};
+enum err setting_names_read(struct request *q, struct reader *r, struct setting_names *ret, struct error *e) must_use;
+struct str setting_names_get(const struct setting_names *names, struct uuid id); /* empty: it was removed */
+
 /* Writes a record as the API shows it. */
-typedef enum err record_show(struct request *q, struct jw *w, const struct record *record, struct error *e);
+typedef enum err record_show(struct request *q, struct jw *w, const struct record *record,
+                             const struct setting_names *names, struct error *e);
 /* A page of records, as an array with this name. */
 enum handled records_answer(struct request *q, struct reader *r, const struct record_filter *f, const char *name,
                             record_show *show);

@@ -1,11 +1,13 @@
 /* Notification settings: entries of the catalog, so that every node knows them when a change is answered. */
 #include <stdio.h>
 
+#include "api/notify/record_change.h"
 #include "api/notify/setting_secrets.h"
 #include "api/resource/change.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "base/json/json.h"
+#include "core/target/signing_key.h"
 
 #define WHAT "notification setting"
 
@@ -33,14 +35,15 @@ struct setting_query {
     struct str user_id; /* empty: of any user */
 };
 
-static enum err settings_write_listed(struct request *q, struct jw *w, const struct catalog_entry *entry,
-                                      struct error *e)
+/* Of a list, without those of other users. */
+static enum err settings_write_entry(struct request *q, struct jw *w, const struct catalog_entry *entry,
+                                     struct error *e)
 {
-    const struct setting_query *p = q->context;
+    const struct setting_query *p = q->context; /* NULL: not of a list */
     struct setting s;
     if (settings_read(q, entry, &s, e))
         return e->code;
-    if (!p->user_id.n || str_eq(p->user_id, s.user_id))
+    if (!p || !p->user_id.n || str_eq(p->user_id, s.user_id))
         settings_write(w, entry->name, &s, entry);
     return ERR_OK;
 }
@@ -58,26 +61,12 @@ enum handled settings_list(struct request *q, struct reader *r)
     if (query_read(q->query, fields, array_count(fields), p, &q->arena, &e) ||
         seal_open_name(q, p->page.cursor, &p->page.after, &e))
         return request_fail(q, &e);
-    return catalog_page_answer(q, r, &p->page, CATALOG_NOTIFICATION, "notification_settings", settings_write_listed);
+    return catalog_page_answer(q, r, &p->page, CATALOG_NOTIFICATION, "notification_settings", settings_write_entry);
 }
 
 enum handled settings_get(struct request *q, struct reader *r)
 {
-    struct error e = { 0 };
-    struct catalog_entry entry;
-    struct setting s;
-    if (!request_check_no_query(q))
-        return HANDLED_DONE;
-    enum err rc =
-        reader_catalog_get(r, q->who.tenant, CATALOG_NOTIFICATION, catalog_id_name(q, q->id), &q->arena, &entry, &e);
-    if (rc == ERR_NOT_FOUND)
-        return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such " WHAT);
-    if (rc || settings_read(q, &entry, &s, &e))
-        return request_fail(q, &e);
-    struct jw w = respond_json(&q->response, 200);
-    settings_write(&w, entry.name, &s, &entry);
-    respond_etag(&q->response, entry.version);
-    return HANDLED_DONE;
+    return catalog_get_answer(q, r, CATALOG_NOTIFICATION, catalog_id_name(q, q->id), WHAT, settings_write_entry);
 }
 
 /* ---- changes ---- */
@@ -90,6 +79,29 @@ static enum err settings_check_room(struct request *q, struct reader *r, struct 
     return all.n < SETTINGS_MAX
                ? ERR_OK
                : error_set(e, ERR_CONFLICT, "the tenant has %d notification settings already", SETTINGS_MAX);
+}
+
+/* A name that the setting has already is not checked: a store may have several of the same name, from a time when that
+ * was allowed, or from two requests at the same moment. */
+static enum err settings_check_name(struct request *q, struct reader *r, struct str id, struct str name,
+                                    struct error *e)
+{
+    struct setting_names names;
+    struct uuid own;
+    if (!name.n)
+        return ERR_OK;
+    if (setting_names_read(q, r, &names, e))
+        return e->code;
+    for (size_t i = 0; i < names.n; i++) {
+        if (!str_eq(names.v[i].name, name) || (uuid_parse(id, &own) && uuid_eq(own, names.v[i].id)))
+            continue;
+        char text[UUID_TEXT + 1];
+        uuid_format(names.v[i].id, text);
+        (void)error_field(e, "name", "is that of another setting, %s; choose another one, or change that setting",
+                          text);
+        return e->code = ERR_CONFLICT;
+    }
+    return ERR_OK;
 }
 
 static bool settings_domain_is_allowed(struct str allowed, struct str address)
@@ -118,8 +130,31 @@ static enum err settings_check_mail(struct request *q, int kind, const struct ch
     return ERR_OK;
 }
 
-/* The key must be one of the tenant. */
-static enum err settings_check_key(struct request *q, struct reader *r, const struct channel *c, struct error *e)
+/* Looks the name of a signing key up; *ret: its id. */
+static enum err settings_find_key(struct request *q, struct reader *r, struct str name, struct str *ret,
+                                  struct error *e)
+{
+    struct catalog_entries all;
+    size_t found = 0;
+    if (catalog_read_all(q, r, CATALOG_SIGNING_KEY, q->who.tenant, &all, e))
+        return e->code;
+    for (size_t i = 0; i < all.n; i++) {
+        struct signing_key k;
+        if (signing_key_read(all.v[i].doc, &q->arena, &k, e))
+            return e->code;
+        if (str_eq(k.name, name)) {
+            *ret = all.v[i].name;
+            found++;
+        }
+    }
+    if (found > 1)
+        return error_field(e, "delivery_config.signing_key", "%zu signing keys have this name; give the id of one",
+                           found);
+    return found ? ERR_OK : ERR_NOT_FOUND;
+}
+
+/* The key must be one of the tenant. A name becomes the id of the key. */
+static enum err settings_take_key(struct request *q, struct reader *r, struct channel *c, struct error *e)
 {
     struct catalog_entry entry;
     struct uuid id;
@@ -127,8 +162,10 @@ static enum err settings_check_key(struct request *q, struct reader *r, const st
         return ERR_OK;
     enum err rc = uuid_parse(c->signing_key, &id) ? reader_catalog_get(r, q->who.tenant, CATALOG_SIGNING_KEY,
                                                                        catalog_id_name(q, id), &q->arena, &entry, e)
-                                                  : ERR_NOT_FOUND;
-    return rc == ERR_NOT_FOUND ? error_field(e, "delivery_config.signing_key", "there is no such signing key") : rc;
+                                                  : settings_find_key(q, r, c->signing_key, &c->signing_key, e);
+    return rc == ERR_NOT_FOUND
+               ? error_field(e, "delivery_config.signing_key", "there is no signing key with this id or name")
+               : rc;
 }
 
 /* A change of delivery_type takes no members of the channel before. */
@@ -145,23 +182,23 @@ static enum err settings_read_body(struct request *q, struct setting *into, stru
     return setting_read_object(doc.root, &q->arena, into, e);
 }
 
-static enum err settings_check(struct request *q, struct reader *r, const struct setting *s, struct error *e)
+static enum err settings_check(struct request *q, struct reader *r, struct setting *s, struct error *e)
 {
     if (s->on_alert && q->who.tenant != TENANT_DEFAULT)
         return error_field(e, "on_alert", "is for the tenant default: alerts are about all tenants");
     if (setting_check(s, e) || settings_check_mail(q, s->kind, &s->channel, e) ||
-        settings_check_key(q, r, &s->channel, e))
+        settings_take_key(q, r, &s->channel, e))
         return e->code;
     for (size_t i = 0; i < s->step_count; i++)
         if (settings_check_mail(q, s->steps[i].kind, &s->steps[i].channel, e) ||
-            settings_check_key(q, r, &s->steps[i].channel, e))
+            settings_take_key(q, r, &s->steps[i].channel, e))
             return e->code;
     return ERR_OK;
 }
 
 static enum err settings_make(struct request *q, struct reader *r, struct change *c, struct error *e)
 {
-    struct setting was, next = setting_default();
+    struct setting was = { 0 }, next = setting_default();
     struct uuid id;
     bool is_new = !c->exists;
     if (is_new && q->method != HTTP_POST)
@@ -169,9 +206,10 @@ static enum err settings_make(struct request *q, struct reader *r, struct change
     if ((is_new && settings_check_room(q, r, e)) || (!is_new && settings_read(q, &c->current, &was, e)))
         return e->code;
     next = is_new ? next : was;
-    if (settings_read_body(q, &next, e) || setting_secrets_keep(is_new ? NULL : &was, &next, e) ||
-        settings_check(q, r, &next, e) || !uuid_parse(c->name, &id) ||
-        setting_secrets_seal(q, id, is_new ? NULL : &was, &next, e))
+    if (settings_read_body(q, &next, e) ||
+        ((is_new || !str_eq(was.name, next.name)) && settings_check_name(q, r, c->name, next.name, e)) ||
+        setting_secrets_keep(is_new ? NULL : &was, &next, e) || settings_check(q, r, &next, e) ||
+        !uuid_parse(c->name, &id) || setting_secrets_seal(q, id, is_new ? NULL : &was, &next, e))
         return e->code;
     struct jw w;
     jw_init(&w, c->doc);

@@ -10,8 +10,19 @@ struct audit_query {
     struct str cursor, tenant, key, action, object;
 };
 
-/* The name of a task or key, as it is now, if the request may see it. */
-static void audit_write_name(struct request *q, struct reader *r, struct jw *w, const struct audit *row)
+static bool audit_is_of_task(const struct audit *row)
+{
+    return str_eq(row->kind, S("task")) || str_eq(row->kind, S("workflow_run"));
+}
+
+/* Names of tasks and runs are for keys of their tenant that may read tasks. */
+static bool audit_may_name(const struct request *q, const struct audit *row)
+{
+    return !audit_is_of_task(row) || (row->tenant == q->who.tenant && identity_may(&q->who, SCOPE_TASKS_READ));
+}
+
+/* Of a row from before names were kept: the name of the task or key as it is now. */
+static void audit_write_present_name(struct reader *r, struct jw *w, const struct audit *row)
 {
     enum { TASK_BYTES_MAX = 8 << 20 };
     cleanup_with(arena_release) struct arena arena;
@@ -19,16 +30,23 @@ static void audit_write_name(struct request *q, struct reader *r, struct jw *w, 
     struct api_key key;
     struct task t;
     struct uuid id;
-    bool is_task = str_eq(row->kind, S("task")) || str_eq(row->kind, S("workflow_run"));
-    bool is_mine = row->tenant == q->who.tenant;
     arena_init(&arena, TASK_BYTES_MAX);
-    if (is_task && is_mine && identity_may(&q->who, SCOPE_TASKS_READ) &&
-        uuid_parse(str_sub(row->object, 0, min_of(row->object.n, (size_t)UUID_TEXT)), &id) &&
+    if (audit_is_of_task(row) && uuid_parse(str_sub(row->object, 0, min_of(row->object.n, (size_t)UUID_TEXT)), &id) &&
         reader_get(r, row->tenant, id, &arena, &t, &ignored) == ERR_OK && t.name.n)
         jw_kv_str(w, "object_name", t.name);
     if (str_eq(row->kind, S("api_key")) && reader_key(r, row->object, &arena, &key, &ignored) == ERR_OK &&
         key.tenant == row->tenant)
         jw_kv_str(w, "object_name", key.name);
+}
+
+static void audit_write_object_name(struct request *q, struct reader *r, struct jw *w, const struct audit *row)
+{
+    if (!audit_may_name(q, row))
+        return;
+    if (row->object_name.n)
+        jw_kv_str(w, "object_name", row->object_name);
+    else if (!row->actor_name.n)
+        audit_write_present_name(r, w, row);
 }
 
 static void audit_write(struct request *q, struct reader *r, struct jw *w, const struct audit *row)
@@ -46,6 +64,8 @@ static void audit_write(struct request *q, struct reader *r, struct jw *w, const
         jw_kv_str(w, "tenant", tenant.name);
     if (row->actor.n)
         jw_kv_str(w, "key", row->actor);
+    if (row->actor_name.n)
+        jw_kv_str(w, "key_name", row->actor_name);
     if (row->address.n)
         jw_kv_str(w, "address", row->address);
     jw_kv_str(w, "action", row->action);
@@ -53,7 +73,7 @@ static void audit_write(struct request *q, struct reader *r, struct jw *w, const
         jw_kv_str(w, "object_kind", row->kind);
     if (row->object.n)
         jw_kv_str(w, "object", row->object);
-    audit_write_name(q, r, w, row);
+    audit_write_object_name(q, r, w, row);
     jw_kv_cstr(w, "outcome", outcomes[row->outcome]);
     jw_kv_i64(w, "count", row->count);
     jw_kv_cstr(w, "digest", digest);

@@ -125,6 +125,7 @@ enum handled breakers_close_one(struct request *q, struct reader *r)
     if (!c)
         return request_refuse(q, PROBLEM_INVALID, "the request does not fit in the memory allowed");
     *c = (struct breaker_change){ .row = rows.v[0], .close = true };
+    q->object_name = rows.v[0].host;
     struct jw w = respond_json(&q->response, 200);
     breakers_write(q, &w, &rows.v[0], "CLOSED");
     q->write.breakers = (struct op_breakers){

@@ -95,6 +95,7 @@ static void calendar_reapply_on_put(struct op *op)
 {
     struct calendar_reapply_task *o = container_of(op, struct calendar_reapply_task, put.op);
     struct request *q = op->context;
+    cleanup_with(log_request_leave) struct log_request before = request_log_enter(q);
     arena_release(&op->arena);
     o->state = op->rc == ERR_OK ? REAPPLY_WRITTEN : op->rc == ERR_CONFLICT ? REAPPLY_CONFLICT : REAPPLY_ENDED;
     if (o->state == REAPPLY_WRITTEN) {

@@ -54,22 +54,19 @@ enum handled calendars_list(struct request *q, struct reader *r)
     return catalog_list_answer(q, r, CATALOG_CALENDAR, "calendars", calendars_write_brief);
 }
 
+static enum err calendars_write_whole(struct request *q, struct jw *w, const struct catalog_entry *entry,
+                                      struct error *e)
+{
+    struct calendar_doc doc;
+    if (calendars_read_doc(q, entry, &doc, e))
+        return e->code;
+    calendars_write(w, entry, &doc);
+    return ERR_OK;
+}
+
 enum handled calendars_get(struct request *q, struct reader *r)
 {
-    struct error e = { 0 };
-    struct catalog_entry entry;
-    struct calendar_doc doc;
-    if (!request_check_no_query(q))
-        return HANDLED_DONE;
-    enum err rc = reader_catalog_get(r, q->who.tenant, CATALOG_CALENDAR, q->name, &q->arena, &entry, &e);
-    if (rc == ERR_NOT_FOUND)
-        return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such calendar");
-    if (rc || calendars_read_doc(q, &entry, &doc, &e))
-        return request_fail(q, &e);
-    struct jw w = respond_json(&q->response, 200);
-    calendars_write(&w, &entry, &doc);
-    respond_etag(&q->response, entry.version);
-    return HANDLED_DONE;
+    return catalog_get_answer(q, r, CATALOG_CALENDAR, q->name, "calendar", calendars_write_whole);
 }
 
 /* ---- writing ---- */

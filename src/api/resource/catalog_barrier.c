@@ -26,6 +26,7 @@ static void catalog_barrier_unref(struct barrier_wait *h, int users)
     struct barrier_wait over = { .q = h->q, .then = h->then };
     over.q->response.partly_applied = atomic_load(&h->late);
     free(h);
+    cleanup_with(log_request_leave) struct log_request before = request_log_enter(over.q);
     over.then(over.q);
 }
 

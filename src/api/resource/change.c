@@ -112,11 +112,25 @@ static void change_prepare(struct request *q, struct change *c)
     };
 }
 
+/* For the audit row: an entry whose name is an id has another name in its document. It is the name before the change,
+ * if the entry exists. */
+static void change_set_object_name(struct request *q, const struct change *c)
+{
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct error ignored;
+    bool is_named_by_id = c->kind == CATALOG_NOTIFICATION || c->kind == CATALOG_SIGNING_KEY;
+    struct str name;
+    if (is_named_by_id && json_parse(c->exists ? c->current.doc : c->v[0].entry.doc, &doc, &ignored) == ERR_OK &&
+        arena_str(&q->arena, json_text_at(doc.root, "name"), &name))
+        q->object_name = name;
+}
+
 static enum handled change_submit(struct request *q, struct change *c)
 {
     const struct idempotency *record = request_record(q);
     if (c->stored_answer.n)
         q->record.answer = c->stored_answer;
+    change_set_object_name(q, c);
     q->write.catalog = (struct op_catalog){
         .op = { .kind = OP_CATALOG }, .v = c->v, .n = c->n, .now_ms = q->now_ms, .idempotency = record
     };
@@ -180,6 +194,17 @@ enum err request_read_object(struct request *q, struct json_doc *ret, struct err
         return error_set(e, ERR_INVALID, "the body must be a JSON object");
     }
     return rc;
+}
+
+enum err request_check_no_body(struct request *q, struct error *e)
+{
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct {
+        bool none;
+    } nothing;
+    if (request_read_object(q, &doc, e))
+        return e->code;
+    return json_read(doc.root, NULL, 0, &nothing, &q->arena, e);
 }
 
 bool request_check_no_query(struct request *q)
@@ -247,29 +272,70 @@ enum handled catalog_list_answer(struct request *q, struct reader *r, enum catal
     return name_page_read(q, &page) ? catalog_page_answer(q, r, &page, kind, member, write) : HANDLED_DONE;
 }
 
+/* What a page has so far. */
+struct catalog_shown {
+    size_t n, seen;
+    struct str last; /* the name of the last entry that was looked at */
+    bool more;
+};
+
+/* Writes entries until the page is full. An entry that `write` leaves out adds nothing to the body. */
+static enum err catalog_page_write(struct request *q, struct jw *w, const struct catalog_page *found, size_t limit,
+                                   catalog_write_fn write, struct catalog_shown *shown, struct error *e)
+{
+    size_t i = 0;
+    for (; i < found->entries.n && shown->n < limit; i++) {
+        size_t before = q->response.body.n;
+        if (write(q, w, &found->entries.v[i], e))
+            return e->code;
+        shown->n += q->response.body.n > before;
+        shown->last = found->entries.v[i].name;
+    }
+    shown->seen += i;
+    shown->more = i < found->entries.n || (found->more && found->entries.n);
+    return ERR_OK;
+}
+
 enum handled catalog_page_answer(struct request *q, struct reader *r, const struct name_page *page,
                                  enum catalog_kind kind, const char *member, catalog_write_fn write)
 {
     struct error e = { 0 };
-    struct catalog_page found = { 0 };
-    struct catalog_filter f = {
-        .kind = kind, .tenant = q->who.tenant, .after = page->after, .limit = (size_t)page->limit
-    };
-    if (reader_catalog_list(r, &f, &q->arena, &found, &e))
-        return request_fail(q, &e);
+    struct catalog_shown shown = { .last = page->after, .more = true };
+    struct catalog_filter f = { .kind = kind, .tenant = q->who.tenant, .limit = (size_t)page->limit };
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     jw_key(&w, member);
     jw_array(&w);
-    for (size_t i = 0; i < found.entries.n; i++)
-        if (write(q, &w, &found.entries.v[i], &e))
+    while (shown.more && shown.n < f.limit && shown.seen < CATALOG_LIST_MAX) {
+        struct catalog_page found = { 0 };
+        f.after = shown.last;
+        if (reader_catalog_list(r, &f, &q->arena, &found, &e) ||
+            catalog_page_write(q, &w, &found, f.limit, write, &shown, &e))
             return request_fail(q, &e);
+    }
     jw_array_end(&w);
-    struct pagination p = { .limit = page->limit, .total = -1, .more = found.more && found.entries.n };
-    if (p.more)
-        p.next_name = found.entries.v[found.entries.n - 1].name;
-    pagination_write(q, &w, &p);
+    pagination_write(
+        q, &w, &(struct pagination){ .limit = page->limit, .total = -1, .more = shown.more, .next_name = shown.last });
     jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+enum handled catalog_get_answer(struct request *q, struct reader *r, enum catalog_kind kind, struct str name,
+                                const char *what, catalog_write_fn write)
+{
+    struct error e = { 0 };
+    struct catalog_entry entry;
+    if (!request_check_no_query(q))
+        return HANDLED_DONE;
+    enum err rc = reader_catalog_get(r, q->who.tenant, kind, name, &q->arena, &entry, &e);
+    if (rc == ERR_NOT_FOUND)
+        error_set(&e, rc, "there is no such %s", what);
+    if (rc)
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    if (write(q, &w, &entry, &e))
+        return request_fail(q, &e);
+    respond_etag(&q->response, entry.version);
     return HANDLED_DONE;
 }
 

@@ -44,6 +44,7 @@ enum err change_not_found(const struct change *c, struct error *e);
 
 /* The body as a JSON object; an empty body is {}. */
 enum err request_read_object(struct request *q, struct json_doc *ret, struct error *e) must_use;
+enum err request_check_no_body(struct request *q, struct error *e) must_use; /* nothing, or {} */
 
 /* For routes without query parameters: refuses any parameter. False: the request is answered. */
 bool request_check_no_query(struct request *q);
@@ -69,9 +70,14 @@ typedef enum err (*catalog_write_fn)(struct request *q, struct jw *w, const stru
                                      struct error *e);
 enum handled catalog_list_answer(struct request *q, struct reader *r, enum catalog_kind kind, const char *member,
                                  catalog_write_fn write);
-/* The same for a route that has read its query itself. `write` may leave out entries. */
+/* The same for a route that has read its query itself. `write` may leave out entries, by writing nothing: the page is
+ * filled with the next ones. A request looks at CATALOG_LIST_MAX entries at most; then the page is short. */
 enum handled catalog_page_answer(struct request *q, struct reader *r, const struct name_page *page,
                                  enum catalog_kind kind, const char *member, catalog_write_fn write);
+
+/* Answers one entry of the tenant, with its ETag. what: "queue", for sentences. */
+enum handled catalog_get_answer(struct request *q, struct reader *r, enum catalog_kind kind, struct str name,
+                                const char *what, catalog_write_fn write);
 
 /* Writes version, created_at and updated_at of an entry. */
 void catalog_entry_members(struct jw *w, const struct catalog_entry *entry);

@@ -361,6 +361,7 @@ static void dedupe_on_moved(struct op *op)
 {
     struct dedupe_holder *h = op->context;
     struct dedupe_pass *d = h->d;
+    cleanup_with(log_request_leave) struct log_request before = request_log_enter(d->q);
     arena_release(&op->arena);
     if (dedupe_move_ended(d) == HANDLED_DONE)
         request_answer(d->q);

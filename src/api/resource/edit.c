@@ -8,6 +8,7 @@
 #include "api/server/audit.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "api/task/pause_body.h"
 #include "api/workflow/runs.h"
 #include "base/json/json.h"
 #include "base/log.h"
@@ -23,6 +24,7 @@ struct edit {
     bool force;
     bool compensate;   /* with CANCEL, of a run */
     struct str reason; /* why a dead letter is archived */
+    struct pause_body pause;
 
     struct task current;
     struct action_plan plan;
@@ -96,9 +98,12 @@ enum handled tasks_act(struct request *q, struct reader *r)
     edit->has_action = true;
     edit->action = (enum action)q->route->argument;
     size_t known = edit->action == ACTION_RUN_NOW ? 1 : 0;
-    if (request_read_object(q, &doc, &e) || json_read(doc.root, fields, known, edit, &q->arena, &e))
-        return request_fail(q, &e);
-    return edit_attempt(q, r);
+    enum err rc = request_read_object(q, &doc, &e);
+    if (rc == ERR_OK && edit->action == ACTION_PAUSE)
+        rc = pause_body_read(&doc, q->now_ms, &q->arena, &edit->pause, &e);
+    else if (rc == ERR_OK)
+        rc = json_read(doc.root, fields, known, edit, &q->arena, &e);
+    return rc ? request_fail(q, &e) : edit_attempt(q, r);
 }
 
 enum handled edit_act(struct request *q, struct reader *r, enum action action, bool compensate)
@@ -242,6 +247,30 @@ static enum err edit_set_canceller(struct request *q, struct reader *r, struct e
     return arena_str(&q->arena, str_from(text), &edit->plan.task.last_error) ? ERR_OK : error_no_room(e);
 }
 
+/* Notes who paused the task, why and until when. If it was paused already, that pause goes on: what the request gives
+ * is changed. */
+static enum err edit_set_pause(struct request *q, struct reader *r, struct edit *edit, struct error *e)
+{
+    struct task *t = &edit->plan.task;
+    struct pause was, p = { .since_ms = q->now_ms };
+    bool is_new = edit->plan.changes;
+    if (!is_new && pause_body_is_empty(&edit->pause))
+        return ERR_OK;
+    if (!is_new)
+        p = task_pause(t, &q->arena, &was) ? was : (struct pause){ .since_ms = t->updated_ms };
+    was = p;
+    pause_body_apply(&edit->pause, q->now_ms, &p);
+    if (!is_new && str_eq(was.reason, p.reason) && was.until_ms == p.until_ms)
+        return ERR_OK;
+    if (change_key_name(q, r, &p.by, e))
+        return e->code;
+    p.by = p.by.n ? p.by : S("a job");
+    edit->plan.changes = true;
+    t->version = edit->current.version + 1;
+    t->updated_ms = q->now_ms;
+    return task_set_pause(t, &p, &q->arena) ? ERR_OK : error_no_room(e);
+}
+
 /* Applies the action to the current task, or to the task as the patch made it. Both together are one edit and one
  * version. */
 static enum err edit_plan_action(struct request *q, struct reader *r, struct edit *edit, struct error *e)
@@ -255,6 +284,8 @@ static enum err edit_plan_action(struct request *q, struct reader *r, struct edi
     bool cancels = rc == ERR_OK && edit->action == ACTION_CANCEL && edit->plan.changes;
     if (cancels && from.target == TARGET_WORKFLOW && from.kind != TASK_RECURRING && edit_set_canceller(q, r, edit, e))
         return e->code;
+    if (rc == ERR_OK && edit->action == ACTION_PAUSE)
+        return edit_set_pause(q, r, edit, e);
     return rc == ERR_OK && edit->action == ACTION_ARCHIVE && edit->plan.changes ? edit_set_resolution(q, edit, e) : rc;
 }
 
@@ -567,6 +598,10 @@ static enum handled edit_open_run(struct request *q, struct reader *r, struct ed
     bool changes = edit->action == ACTION_CANCEL || edit->action == ACTION_PAUSE || edit->action == ACTION_RESUME;
     if (!changes)
         return request_refuse(q, PROBLEM_CONFLICT, "the run is open; cancel it, or wait for it to end");
+    if (edit->action == ACTION_PAUSE && !pause_body_is_empty(&edit->pause))
+        return request_refuse(
+            q, PROBLEM_CONFLICT,
+            "the run has started: its pause has no reason and no end; leave out reason, until and for");
     if (edit->current.links & TASK_OPENED)
         return workflows_stop(q, r, edit->action, edit->compensate);
     if (!edit->deadline_ns)

@@ -133,14 +133,14 @@ enum handled executions_list(struct request *q, struct reader *r)
 struct history_query {
     unsigned results;
     int64_t limit, from_ms, to_ms;
-    struct str cursor, worker, queue;
+    struct str cursor, worker, queue, error;
     int steps; /* 2: true */
 };
 
 static enum err history_read_filter(struct request *q, struct history_query *p, struct history_filter *ret,
                                     struct error *e)
 {
-    enum { NOW_SLACK_MS = 60000 }; /* clocks of nodes differ */
+    enum { NOW_SLACK_MS = 60000 /* clocks of nodes differ */, ERROR_BYTES = 4096 };
     static const char *const yes_no_names[] = { "false", "true", NULL };
     static const struct query_field known[] = {
         { .name = "status", .kind = QUERY_RESULTS, .offset = offsetof(struct history_query, results) },
@@ -155,6 +155,7 @@ static enum err history_read_filter(struct request *q, struct history_query *p, 
           .max = SEAL_TEXT_MAX },
         { .name = "worker", .kind = QUERY_TEXT, .offset = offsetof(struct history_query, worker) },
         { .name = "queue", .kind = QUERY_TEXT, .offset = offsetof(struct history_query, queue) },
+        { .name = "error", .kind = QUERY_TEXT, .offset = offsetof(struct history_query, error), .max = ERROR_BYTES },
         { .name = "from", .kind = QUERY_TIME, .offset = offsetof(struct history_query, from_ms) },
         { .name = "to", .kind = QUERY_TIME, .offset = offsetof(struct history_query, to_ms) },
         { .name = "steps",
@@ -170,6 +171,7 @@ static enum err history_read_filter(struct request *q, struct history_query *p, 
     f.statuses = p->results;
     f.worker = p->worker;
     f.queue = p->queue;
+    f.error = p->error;
     f.from_us = max_of(p->from_ms, (int64_t)0) * 1000;
     f.to_us = (p->to_ms > 0 ? min_of(p->to_ms, HISTORY_TIME_MAX) : q->now_ms + NOW_SLACK_MS) * 1000;
     f.limit = (size_t)p->limit;

@@ -9,6 +9,7 @@
 #include "api/task/json.h"
 #include "api/workflow/waits.h"
 #include "base/rfc3339.h"
+#include "core/task/pause.h"
 
 #define STOPPED_RUN "it is being stopped, and no step starts; "
 #define PAUSED_RUN  "it is paused: steps that run finish, and no other starts; resume it"
@@ -254,10 +255,31 @@ static enum handled explain_final(struct request *q, const struct task *t)
     return explain_respond(q, t, NULL, &x);
 }
 
+/* The end of a pause that is known, and has come, is about to be carried out. */
+static enum handled explain_known_pause(struct request *q, const struct task *t, const struct pause *p)
+{
+    struct explanation x = { .position = -1 };
+    char since[RFC3339_TEXT + 1], until[RFC3339_TEXT + 1];
+    rfc3339_format(p->since_ms, since);
+    rfc3339_format(p->until_ms, until);
+    explain_add(&x, EXPLAIN_PAUSED, p->until_ms, "it is paused since %s%s" STR_FMT "%s" STR_FMT "%s%s", since,
+                p->by.n ? " by " : "", STR_ARG(str_utf8_cut(p->by, 80)), p->reason.n ? ": " : "",
+                STR_ARG(str_utf8_cut(p->reason, 300)), p->until_ms ? ", until " : "; resume it",
+                p->until_ms ? until : "");
+    if (p->until_ms)
+        explain_held_until(t, p->until_ms, &x);
+    else
+        explain_held_by_people(t, "a person must resume it", &x);
+    return explain_respond(q, t, NULL, &x);
+}
+
 static enum handled explain_paused(struct request *q, const struct task *t)
 {
     struct explanation x = { .position = -1 };
     const struct explain_names *names = q->context;
+    struct pause p;
+    if (task_pause(t, &q->arena, &p))
+        return explain_known_pause(q, t, &p);
     explain_add(&x, EXPLAIN_PAUSED, 0,
                 names->place.is_step ? "its run is paused; resume the run" : "it is paused; resume it");
     explain_held_by_people(t, "a person must resume it", &x);

@@ -176,7 +176,7 @@ static enum err job_watch_resume_all(struct api_server *s, struct error *e)
         rc = job_watch_find_running(w, r, &w->internal->arena, e);
     for (size_t i = 0; rc == ERR_OK && i < w->count; i++)
         job_start(s, w->found[i].tenant, w->found[i].id);
-    reader_free(r);
+    store_keep_reader(s->setup.store, r, rc);
     job_watch_free(w);
     return rc;
 }

@@ -35,8 +35,10 @@ static void recall_unref(struct recall_wait *w, int users)
 
 static void recall_answer_once(struct recall_wait *w, enum recall_result result, bool known)
 {
-    if (!atomic_exchange(&w->answered, true))
-        w->then(w->q, result, known);
+    if (atomic_exchange(&w->answered, true))
+        return;
+    cleanup_with(log_request_leave) struct log_request before = request_log_enter(w->q);
+    w->then(w->q, result, known);
 }
 
 /* If the owner has taken the task back, it is cancelled, paused or edited as soon as the store answers: waits for
@@ -65,7 +67,8 @@ static void recall_on_answer(struct recall_answer *answer)
 
 static bool recall_copy_audit(struct recall_wait *w)
 {
-    struct str *const texts[] = { &w->audit.actor, &w->audit.address, &w->audit.object };
+    struct str *const texts[] = { &w->audit.actor, &w->audit.address, &w->audit.object, &w->audit.actor_name,
+                                  &w->audit.object_name };
     for (size_t i = 0; i < array_count(texts); i++)
         if (!arena_str(&w->arena, *texts[i], texts[i]))
             return false;

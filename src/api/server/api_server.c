@@ -52,6 +52,7 @@ void api_server_end_run(struct api_server *s)
 static void api_server_on_job(struct list *job, struct reader *r)
 {
     struct request *q = container_of(job, struct request, link);
+    cleanup_with(log_request_leave) struct log_request before = request_log_enter(q);
     request_time(q, &q->timing.queue_ns);
     if (q->next(q, r) == HANDLED_LATER)
         return;

@@ -38,6 +38,19 @@ static struct str audit_kind(struct str pattern)
     return S("");
 }
 
+/* The name of an object that the request did not read: what its operation makes or moves. */
+static struct str audit_made_name(const struct op *op)
+{
+    const struct op_insert *insert = (const struct op_insert *)op;
+    const struct op_key_put *put = (const struct op_key_put *)op;
+    switch (op->kind) {
+    case OP_INSERT: return insert->count == 1 ? insert->tasks[0].name : S("");
+    case OP_PUT: return ((const struct op_put *)op)->task->name;
+    case OP_KEY_PUT: return put->key->parent.n ? S("") : put->key->name; /* a session has the name of its key */
+    default: return S("");
+    }
+}
+
 /* Of a route without parameters: what its operation makes. */
 static void audit_set_made(struct audit *row, const struct op *op, char text[UUID_TEXT + 1])
 {
@@ -94,6 +107,8 @@ static void audit_make(struct request *q, const struct op *op)
                            .action = str_from(q->route->action),
                            .kind = audit_kind(str_from(q->route->pattern)),
                            .object = audit_path_object(q),
+                           .actor_name = str_from(q->who.key_name),
+                           .object_name = q->object_name.n || !op ? q->object_name : audit_made_name(op),
                            .count = 1 };
     row->at_ms = uuid_time_ms(row->id);
     if (text) {
@@ -134,7 +149,7 @@ struct refused_keys {
     struct op_insert insert;
     struct audit row;
     struct api_server *server;
-    char address[PEER_TEXT], key_id[IDENTITY_TEXT];
+    char address[PEER_TEXT], key_id[IDENTITY_TEXT], key_name[AUTH_NAME_BYTES + 1];
 };
 
 static void audit_on_refused_stored(struct op *op)
@@ -155,6 +170,7 @@ static void audit_refused_keys(struct api_server *s, const struct key_failure_ro
     struct refused_keys *k = xnew(*k);
     k->server = s;
     memcpy(k->key_id, row->who.key_id, sizeof k->key_id);
+    memcpy(k->key_name, row->who.key_name, sizeof k->key_name);
     const char *address = row->is_of_others ? "other addresses" : peer_address(&row->peer, k->address);
     log_warn("api_key_refused", kv_cstr("peer", address), kv_cstr("reason", key_failure_name(row->reason)),
              kv_cstr("key", k->key_id), kv_i64("count", row->count));
@@ -165,6 +181,7 @@ static void audit_refused_keys(struct api_server *s, const struct key_failure_ro
                              .tenant = row->who.tenant,
                              .at_ms = uuid_time_ms(id),
                              .actor = str_from(k->key_id),
+                             .actor_name = str_from(k->key_name),
                              .address = str_from(address),
                              .action = S("refuse API key"),
                              .kind = S("reason"),

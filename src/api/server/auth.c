@@ -282,6 +282,10 @@ static void auth_fill_identity(struct auth_cached_key *c, const struct api_key *
     memcpy(c->who.key_id, owner.p, min_of(owner.n, (size_t)AUTH_ID));
     if (key->parent.n)
         memcpy(c->who.session, key->id.p, AUTH_ID);
+    if (key->name.n) {
+        struct str name = str_utf8_cut(key->name, AUTH_NAME_BYTES);
+        memcpy(c->who.key_name, name.p, name.n);
+    }
     memcpy(c->hash, key->hash, sizeof c->hash);
 }
 
@@ -431,7 +435,7 @@ static enum err auth_find_admin_key(struct store *store, int64_t now_ms, struct 
     enum err rc = store_reader(store, &r, e);
     if (rc == ERR_OK)
         rc = reader_keys(r, TENANT_DEFAULT, a, &keys, e);
-    reader_free(r);
+    store_keep_reader(store, r, rc);
     if (rc)
         return rc;
     *ret = (struct api_key){ 0 };
@@ -459,6 +463,7 @@ static enum err auth_make_admin(struct store *store, struct str pepper, struct s
     struct api_key key;
     auth_key_make(pepper, id, TENANT_DEFAULT, S("admin"), S("admin"), now_ms, text, &key);
     struct audit row = audit_by_system("make admin key", "api_key", id, now_ms);
+    row.object_name = key.name;
     struct op_key_put put = { .op = { .kind = OP_KEY_PUT, .audit = &row }, .key = &key };
     enum err rc = auth_apply_op(store, &put.op, e);
     if (rc == ERR_OK)

@@ -25,6 +25,7 @@ enum {
     AUTH_CACHE_MAX = 1024,
     AUTH_CACHE_MS = 10000, /* a changed or revoked key is noticed within this time */
     IDENTITY_TEXT = 48,
+    AUTH_NAME_BYTES = 4 * 100, /* of the name of a key: 100 characters */
     TENANT_DEFAULT = 1,
 };
 
@@ -64,9 +65,10 @@ const char *scope_name(enum scope s); /* "public" for SCOPE_PUBLIC, "any" for SC
 
 struct identity {
     int32_t tenant;
-    uint32_t scopes;            /* bit s for scope s */
-    char key_id[IDENTITY_TEXT]; /* or cert:NAME, by a client certificate */
-    char session[AUTH_ID + 1];  /* the id of the session that acts for the key; empty: none */
+    uint32_t scopes;                    /* bit s for scope s */
+    char key_id[IDENTITY_TEXT];         /* or cert:NAME, by a client certificate */
+    char session[AUTH_ID + 1];          /* the id of the session that acts for the key; empty: none */
+    char key_name[AUTH_NAME_BYTES + 1]; /* when the key was looked up; empty: it has none, or is no key */
 };
 uint32_t scopes_parse(struct str words); /* unknown words give no scope */
 void scopes_names(struct buf *out);      /* the names of all scopes, separated by commas */

@@ -439,6 +439,7 @@ static enum http_next exchange_on_head(void *context, struct http_exchange *x)
     s->busy++;
     pthread_mutex_unlock(&s->lock);
     exchange_read_fields(q);
+    cleanup_with(log_request_leave) struct log_request before = request_log_enter(q);
     exchange_read_trace(q);
     if (str_eq(q->head.timing, S("1")))
         q->timing.begin_ns = q->timing.mark_ns = clock_steady_ns(s->setup.clock);
@@ -453,6 +454,7 @@ static enum http_next exchange_on_body(void *context, struct http_exchange *x)
     (void)context;
     struct request *q = x->context;
     assert_owned(&q->http_thread);
+    cleanup_with(log_request_leave) struct log_request before = request_log_enter(q);
     request_time(q, &q->timing.body_ns);
     q->body = x->body;
     x->body = (struct buf){ 0 };
@@ -482,6 +484,7 @@ static void exchange_on_answer(void *context, struct http_exchange *x, struct ht
     (void)context;
     struct request *q = x->context;
     struct response *r = &q->response;
+    cleanup_with(log_request_leave) struct log_request before = request_log_enter(q);
     inflight_keys_remove(&q->server->inflight_keys, &q->inflight_key);
     if (q->authenticated)
         request_name_owner(q);

@@ -12,6 +12,7 @@
 #include "api/server/seal.h"
 #include "api/server/tenant_limits.h"
 #include "api/server/timers.h"
+#include "core/stats/alerts.h"
 #include "node/trace/transition_log.h"
 #include "port/crypto.h"
 
@@ -22,6 +23,13 @@ struct api_listener {
     struct api_server *server;
     struct http_server *http; /* NULL: there is none */
     struct pool *pool;
+};
+
+/* The alerts as they were last computed from figures, for the time when the store is away. */
+struct kept_alerts {
+    struct alert v[ALERTS_MAX];
+    size_t n;
+    int64_t as_of_ms; /* 0: never */
 };
 
 struct api_server {
@@ -54,6 +62,8 @@ struct api_server {
     struct list jobs; /* the jobs that run on this node (api/resource/jobs.h) */
     size_t job_count;
     struct job_watch *job_watch; /* NULL: the store is not shared, so no other node runs jobs */
+
+    struct kept_alerts kept_alerts;
 
     _Atomic int64_t logged_ns;
 };

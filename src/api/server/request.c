@@ -76,8 +76,7 @@ static void request_log_failure(struct request *q, const struct error *e)
     if (last_ns && now_ns - last_ns < SECOND_NS)
         return;
     atomic_store(&q->server->logged_ns, now_ns);
-    log_error("request_failed", kv_cstr("method", method_name(q->method)), kv_str("path", q->path),
-              kv_str("request", q->response.request_id), kv_err(e));
+    log_error("request_failed", kv_cstr("method", method_name(q->method)), kv_str("path", q->path), kv_err(e));
 }
 
 enum handled request_fail(struct request *q, const struct error *e)
@@ -187,10 +186,25 @@ enum handled request_submit(struct request *q, void (*done)(struct op *op))
     return request_submit_op(q, op);
 }
 
+struct log_request request_log_enter(const struct request *q)
+{
+    return log_request_enter(q->response.request_id);
+}
+
+static void request_on_op_done(struct op *op)
+{
+    struct request *q = op->context;
+    cleanup_with(log_request_leave) struct log_request before = request_log_enter(q);
+    q->op_done(op);
+}
+
 enum handled request_submit_op(struct request *q, struct op *op)
 {
     if (!op->audit)
         op->audit = request_audit_of(q, op);
+    q->op_done = op->done;
+    op->done = request_on_op_done;
+    op->context = q;
     request_suspend(q);
     request_time(q, &q->timing.store_ns);
     writer_submit(q->server->setup.writer, op);
@@ -332,8 +346,10 @@ enum err request_get_task(struct request *q, struct reader *r, struct task *ret,
         return error_set(e, ERR_NOT_FOUND, "there is no such %stask", recurring_only ? "recurring " : "");
     if (rc == ERR_OK)
         rc = reader_unstarted(r, &t, 1, q->now_ms, e);
-    if (rc == ERR_OK)
+    if (rc == ERR_OK) {
         *ret = t;
+        q->object_name = t.name;
+    }
     return rc;
 }
 
@@ -403,9 +419,8 @@ bool request_identify(struct request *q, struct reader *r)
     enum err rc = q->session.n ? auth_check_text(auth, q->session, AUTH_SESSION, r, &result, &q->who, &e)
                                : auth_check_store(auth, q->head.authorization, r, &result, &q->who, &e);
     request_time(q, &q->timing.auth_ns);
-    /* metrics are wanted most while the store is unavailable */
-    if (rc && (q->route->flags & (ROUTE_INLINE | ROUTE_WRITES)) == ROUTE_INLINE && !q->session.n &&
-        auth_was_valid(auth, q->head.authorization, &q->who)) {
+    /* metrics and alerts are wanted most while the store is unavailable */
+    if (rc && q->route->flags & ROUTE_KNOWN && !q->session.n && auth_was_valid(auth, q->head.authorization, &q->who)) {
         rc = ERR_OK;
         result = AUTH_OK;
     }

@@ -16,6 +16,7 @@
 #include "api/server/respond.h"
 #include "api/server/routes.h"
 #include "api/server/timers.h"
+#include "base/log.h"
 #include "base/thread_owner.h"
 #include "node/trace/spans.h"
 
@@ -78,10 +79,12 @@ struct request {
     struct idempotency record;
     bool has_record;
     struct inflight_key inflight_key;
-    struct audit audit; /* api/server/audit.h */
+    struct str object_name; /* of what the route acts on, if that has an id, too; in the arena. For the audit row */
+    struct audit audit;     /* api/server/audit.h */
     bool has_audit;
 
-    route_handler *next; /* what a pool thread runs next */
+    route_handler *next;            /* what a pool thread runs next */
+    void (*op_done)(struct op *op); /* of the operation that is submitted */
     union {
         struct op op;
         struct op_insert insert;
@@ -167,7 +170,7 @@ enum handled request_submit(struct request *q, void (*done)(struct op *op));
  * the calling thread. op stays readable while the request lives. The writer's thread. */
 struct request *request_finish_op(struct op *op);
 
-/* Submits another operation than q->write. Its done continues with q. The caller's thread; passes q on. */
+/* Submits another operation than q->write: its done continues with q, its context becomes q. Passes q on. */
 enum handled request_submit_op(struct request *q, struct op *op);
 
 /* Answers with a failure, and logs it if the cause is the server and not the client. The caller's thread, like the
@@ -203,6 +206,10 @@ enum err request_get_task(struct request *q, struct reader *r, struct task *ret,
 /* For routes that show data of all tenants: requires a key of the tenant `default`. False: the request is answered
  * (403). */
 bool request_require_default_tenant(struct request *q);
+
+/* For what runs for a request on any thread: until log_request_leave, lines of the log name the request
+ * (base/log.h). Steps on pool threads, callbacks of the HTTP server and `done` of submitted operations have it. */
+struct log_request request_log_enter(const struct request *q) must_use;
 
 struct uuid request_new_id(struct request *q); /* a new UUIDv7 */
 

@@ -20,6 +20,7 @@ enum {
 #define EDIT  ROUTE_WRITES
 #define RE    ROUTE_RECURRING
 #define OP    ROUTE_OPERATOR
+#define KNOWN (ROUTE_OPERATOR | ROUTE_KNOWN)
 #define PAGE  (ROUTE_INLINE | ROUTE_PAGE)
 
 /* method, pattern, scope, body limit, handler, flags, argument */
@@ -31,10 +32,10 @@ enum {
     X(GET, "/ui", PUBLIC, NO_BODY, site_redirect, PAGE, 1)                                                             \
     X(GET, "/ui/", PUBLIC, NO_BODY, site_index, PAGE, 0)                                                               \
     X(GET, "/ui/{path}", PUBLIC, NO_BODY, site_file, PAGE, 0)                                                          \
-    X(GET, "/metrics", METRICS_READ, NO_BODY, status_metrics, ROUTE_INLINE | ROUTE_TEXT | OP, 0)                       \
+    X(GET, "/metrics", METRICS_READ, NO_BODY, status_metrics, ROUTE_INLINE | ROUTE_TEXT | KNOWN, 0)                    \
     X(GET, "/v1/scheduler/status", STATUS_READ, NO_BODY, status_scheduler, OP, 0)                                      \
     X(GET, "/v1/stats", STATUS_READ, NO_BODY, stats_list, OP, 0)                                                       \
-    X(GET, "/v1/alerts", STATUS_READ, NO_BODY, alerts_list, OP, 0)                                                     \
+    X(GET, "/v1/alerts", STATUS_READ, NO_BODY, alerts_list, KNOWN, 0)                                                  \
     X(GET, "/v1/workers", STATUS_READ, NO_BODY, workers_list, OP, 0)                                                   \
     X(GET, "/v1/workers/{id}", STATUS_READ, NO_BODY, workers_get, OP, 0)                                               \
     X(GET, "/v1/events", TASKS_READ, NO_BODY, live_stream_events, ROUTE_EVENTS, 0)                                     \
@@ -57,6 +58,7 @@ enum {
     X(GET, "/v1/incidents/{id}", NOTIFICATIONS_READ, NO_BODY, incidents_get, READS, 0)                                 \
     X(POST, "/v1/incidents/{id}/ack", NOTIFICATIONS_WRITE, SMALL, incidents_ack, EDIT, 0)                              \
     X(POST, "/v1/incidents/{id}/mute", NOTIFICATIONS_WRITE, SMALL, incidents_mute, EDIT, 0)                            \
+    X(POST, "/v1/incidents/{id}/unmute", NOTIFICATIONS_WRITE, SMALL, incidents_unmute, EDIT, 0)                        \
     X(GET, "/v1/checks", NOTIFICATIONS_READ, NO_BODY, checks_list, READS, 0)                                           \
     X(GET, "/v1/notifications", NOTIFICATIONS_READ, NO_BODY, messages_list, READS, 0)                                  \
     X(GET, "/v1/notifications/{id}", NOTIFICATIONS_READ, NO_BODY, messages_get, READS, 0)                              \

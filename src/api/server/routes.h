@@ -25,6 +25,7 @@ enum {
     ROUTE_OPERATOR = 32, /* the operator's listener serves it too */
     ROUTE_EVENTS = 128,  /* its answer is text/event-stream, not JSON */
     ROUTE_AUDITED = 512, /* leaves an audit row, but takes no Idempotency-Key: a record would hold a secret */
+    ROUTE_KNOWN = 1024,  /* while the store is away, takes a key that was valid when it was last looked up */
     ROUTE_PAGE = 256,    /* for browsers: no part of the API, so openapi.json does not describe it */
 };
 
@@ -90,8 +91,9 @@ route_handler workers_list, workers_get; /* workers.c */
 route_handler settings_list, settings_get, settings_create, settings_patch,
     settings_delete; /* src/api/notify/settings.c */
 route_handler signing_keys_list, signing_keys_get, signing_keys_create, signing_keys_rotate,
-    signing_keys_delete;                                                       /* src/api/signing/signing_keys.c */
-route_handler incidents_list, incidents_get, incidents_ack, incidents_mute;    /* src/api/notify/incidents.c */
+    signing_keys_delete; /* src/api/signing/signing_keys.c */
+route_handler incidents_list, incidents_get, incidents_ack, incidents_mute,
+    incidents_unmute;                                                          /* src/api/notify/incidents.c */
 route_handler checks_list;                                                     /* src/api/notify/checks.c */
 route_handler messages_list, messages_get, messages_resend, messages_test;     /* src/api/notify/messages.c */
 route_handler site_redirect, site_index, site_file;                            /* src/api/dashboard: site.c */

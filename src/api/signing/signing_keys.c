@@ -7,6 +7,7 @@
 #include "api/signing/signing_secret.h"
 #include "base/date.h"
 #include "base/json/json.h"
+#include "base/rfc3339.h"
 #include "core/notify/setting.h"
 
 #define WHAT "signing key"
@@ -25,6 +26,7 @@ static void signing_keys_write_older(struct jw *w, const struct signing_key *k, 
         jw_object(w);
         jw_kv_cstr(w, "algorithm", signing_algorithm_names[k->secrets[i].algorithm]);
         jw_kv_str_or_null(w, "public_key", k->secrets[i].public_key);
+        jw_kv_time_or_null(w, "rotated_at", k->secrets[i].rotated_ms);
         jw_kv_time(w, "signs_until", k->secrets[i].until_ms);
         jw_object_end(w);
     }
@@ -57,8 +59,8 @@ static enum err signing_keys_read(struct request *q, const struct catalog_entry 
 
 /* ---- reading ---- */
 
-static enum err signing_keys_write_listed(struct request *q, struct jw *w, const struct catalog_entry *entry,
-                                          struct error *e)
+static enum err signing_keys_write_entry(struct request *q, struct jw *w, const struct catalog_entry *entry,
+                                         struct error *e)
 {
     struct signing_key k;
     if (signing_keys_read(q, entry, &k, e))
@@ -69,26 +71,12 @@ static enum err signing_keys_write_listed(struct request *q, struct jw *w, const
 
 enum handled signing_keys_list(struct request *q, struct reader *r)
 {
-    return catalog_list_answer(q, r, CATALOG_SIGNING_KEY, "signing_keys", signing_keys_write_listed);
+    return catalog_list_answer(q, r, CATALOG_SIGNING_KEY, "signing_keys", signing_keys_write_entry);
 }
 
 enum handled signing_keys_get(struct request *q, struct reader *r)
 {
-    struct error e = { 0 };
-    struct catalog_entry entry;
-    struct signing_key k;
-    if (!request_check_no_query(q))
-        return HANDLED_DONE;
-    enum err rc =
-        reader_catalog_get(r, q->who.tenant, CATALOG_SIGNING_KEY, catalog_id_name(q, q->id), &q->arena, &entry, &e);
-    if (rc == ERR_NOT_FOUND)
-        return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such " WHAT);
-    if (rc || signing_keys_read(q, &entry, &k, &e))
-        return request_fail(q, &e);
-    struct jw w = respond_json(&q->response, 200);
-    signing_keys_write(q, &w, &k, &entry, S(""));
-    respond_etag(&q->response, entry.version);
-    return HANDLED_DONE;
+    return catalog_get_answer(q, r, CATALOG_SIGNING_KEY, catalog_id_name(q, q->id), WHAT, signing_keys_write_entry);
 }
 
 /* ---- bodies ---- */
@@ -190,6 +178,8 @@ static enum err signing_keys_make(struct request *q, struct reader *r, struct ch
     struct str shown;
     if (signing_keys_read_body(q, create_fields, array_count(create_fields), &body, e))
         return e->code;
+    if (str_has_control(body.name))
+        return error_field(e, "name", "must not hold control characters");
     if (c->exists)
         return error_set(e, ERR_CONFLICT, "there is a key for %s already, " STR_FMT "; rotate it, or remove it first",
                          body.host.n ? "this host" : "all hosts", STR_ARG(c->name));
@@ -202,19 +192,29 @@ static enum err signing_keys_make(struct request *q, struct reader *r, struct ch
     return signing_keys_answer(q, c, &k, shown, e);
 }
 
-/* Older secrets never sign longer than they would have: a short overlap ends them earlier. */
+static enum err signing_keys_refuse_fourth(const struct signing_key *k, struct error *e)
+{
+    char at[RFC3339_TEXT + 1];
+    int64_t first_ms = INT64_MAX;
+    for (size_t i = 1; i < k->count; i++)
+        first_ms = min_of(first_ms, k->secrets[i].until_ms);
+    rfc3339_format(first_ms, at);
+    return error_set(e, ERR_CONFLICT,
+                     "%d secrets of this key sign already; wait until %s, when one of them ends, or rotate with the "
+                     "overlap 0s, which ends all of them at once",
+                     SIGNING_SECRETS_MAX, at);
+}
+
+/* The secret of before signs for the overlap. The ones before it keep their own end; but without an overlap all end. */
 static enum err signing_keys_make_room(struct signing_key *k, int64_t overlap_ms, int64_t now_ms, struct error *e)
 {
-    for (size_t i = 0; i < k->count; i++) {
-        int64_t until_ms = now_ms + overlap_ms;
-        k->secrets[i].until_ms = k->secrets[i].until_ms ? min_of(k->secrets[i].until_ms, until_ms) : until_ms;
-    }
     signing_key_drop_ended(k, now_ms);
+    if (overlap_ms == 0)
+        k->count = 0;
     if (k->count == SIGNING_SECRETS_MAX)
-        return error_set(
-            e, ERR_CONFLICT,
-            "%d secrets of this key sign already; wait until the oldest one ends, or give a shorter overlap",
-            SIGNING_SECRETS_MAX);
+        return signing_keys_refuse_fourth(k, e);
+    k->secrets[0].until_ms = now_ms + overlap_ms;
+    k->secrets[0].rotated_ms = now_ms;
     memmove(k->secrets + 1, k->secrets, k->count * sizeof *k->secrets);
     k->count++;
     return ERR_OK;

@@ -140,7 +140,7 @@ static const struct json_field task_body_fields[] = {
 static const char *const task_body_special_names[] = {
     "id", "status", "version", "created_at", "updated_at", "started_at", "completed_at", "next_execution",
     "attempts", "last_error", "runs_count", "skipped_count", "last_run_at", "parent_id", "scheduled_for",
-    "executions", "expires_at", "waiting_for", "cause", "resolved_at", "resolution", "deduplicated",
+    "executions", "expires_at", "waiting_for", "cause", "resolved_at", "resolution", "deduplicated", "paused",
 };
 /* clang-format on */
 

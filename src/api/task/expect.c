@@ -25,6 +25,27 @@ static enum err task_expect_check(const struct task_body *b, const struct task *
     return ERR_OK;
 }
 
+enum err task_check_read(const struct task *t, struct zoneinfo *zones, struct catalog_cache *catalog, struct arena *a,
+                         struct task_check *ret, struct error *e)
+{
+    struct check_facts *f = &ret->facts;
+    bool is_recurring = t->kind == TASK_RECURRING;
+    f->task = t;
+    if (expectation_read(task_extra(t, TASK_EXPECT), is_recurring, a, &f->expect, e))
+        return e->code;
+    if (expectation_is_none(&f->expect) || !is_recurring)
+        return ERR_OK;
+    if (task_rule(t, zones, catalog, &ret->schedule, &ret->base, e))
+        return e->code;
+    f->schedule = &ret->schedule;
+    if (!f->expect.success_by.n)
+        return ERR_OK;
+    if (expectation_rule(&f->expect, t, ret->base.zone, ret->base.calendar, &ret->deadlines, e))
+        return e->code;
+    f->deadlines = &ret->deadlines;
+    return ERR_OK;
+}
+
 /* Settings that exist: a name that nobody has would never tell anybody. */
 static enum err task_notify_check(const struct task_body *b, const struct task_context *c, struct error *e)
 {

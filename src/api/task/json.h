@@ -7,6 +7,7 @@
  * Any thread: the functions act on their arguments, and zones and catalog may be shared between threads. */
 #include "base/json/json.h"
 #include "base/json/jsonw.h"
+#include "core/notify/check.h"
 #include "core/target/broker_rules.h"
 #include "core/task/execution_json.h"
 #include "node/catalog_cache.h"
@@ -62,6 +63,16 @@ struct rule_base {
 enum err task_rule(const struct task *t, struct zoneinfo *zones, struct catalog_cache *catalog, struct recurrence *ret,
                    struct rule_base *ret_base, struct error *e) must_use;
 void rule_base_release(struct rule_base *b); /* one that is zero is fine */
+
+/* What the check of a task is about, but for its last success: what is expected, and the rules that the facts point to.
+ * Release the base as above, also after an error. */
+struct task_check {
+    struct check_facts facts;
+    struct recurrence schedule, deadlines;
+    struct rule_base base;
+};
+enum err task_check_read(const struct task *t, struct zoneinfo *zones, struct catalog_cache *catalog, struct arena *a,
+                         struct task_check *ret, struct error *e) must_use;
 
 /* When the task fires next, as far as is known now. False: it is in a final state or paused, or waits for other tasks.
  * If c->zones is NULL, the answer for a recurring task may pass over occurrences of the next seconds, which are spawned

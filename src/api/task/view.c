@@ -248,7 +248,7 @@ static void task_view_progress(struct jw *w, const struct task *t)
     if (t->resolved_ms)
         jw_kv_time(w, "resolved_at", t->resolved_ms);
     if (t->resolution.n)
-        task_view_kv_raw(w, "resolution", t->resolution);
+        task_view_kv_raw(w, t->state == TASK_PAUSED ? "paused" : "resolution", t->resolution);
     if (t->kind != TASK_RECURRING)
         return;
     jw_kv_i64(w, "runs_count", max_of(t->runs_count - t->unstarted_count, (int64_t)0));

@@ -454,7 +454,7 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
              kv_cstr("action", s->action == ACTION_CANCEL           ? "skip"
                                : s->action == ACTION_FORCE_COMPLETE ? "force-complete"
                                                                     : "run-now"),
-             kv_cstr("by", q->who.key_id), kv_i64("tenant", q->who.tenant), kv_str("request", q->response.request_id));
+             kv_cstr("by", q->who.key_id), kv_i64("tenant", q->who.tenant));
     q->write.put = (struct op_put){ .op = { .kind = OP_PUT },
                                     .task = s->retries ? &s->run_next : &s->next,
                                     .version = was->version,

@@ -438,6 +438,6 @@ enum handled workflows_act(struct request *q, struct reader *r)
     if (open && action == ACTION_CANCEL && run.row.stop == RUN_GOES_ON && stop_check_undo(q, r, &run, &e))
         return request_fail(q, &e);
     log_info("workflow_changed", kv_uuid("run", q->id), kv_cstr("action", stop_action_name(action)),
-             kv_cstr("by", q->who.key_id), kv_i64("tenant", q->who.tenant), kv_str("request", q->response.request_id));
+             kv_cstr("by", q->who.key_id), kv_i64("tenant", q->who.tenant));
     return edit_act(q, r, action, b.compensate); /* which knows of open runs */
 }

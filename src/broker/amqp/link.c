@@ -15,6 +15,7 @@
 
 #include "broker/amqp/internal.h"
 #include "platform/clock_system.h"
+#include "platform/tls_client.h"
 
 enum { BACKOFF_MIN_MS = 50, BACKOFF_MAX_MS = 2000, FRAME_MAX = 131072, CONNECT_MS = 1000 };
 
@@ -93,6 +94,8 @@ static enum err rabbit_login_failed(const struct rabbit_link *l, amqp_rpc_reply_
                      library);
 }
 
+/* With a guard, librabbitmq is given an address to connect to, and would look for it in the certificate. OpenSSL looks
+ * for the host's name instead. */
 static amqp_socket_t *rabbit_tls_socket(struct rabbit_link *l, amqp_connection_state_t state, struct error *e)
 {
     const struct rabbit_url *u = l->url;
@@ -103,12 +106,21 @@ static amqp_socket_t *rabbit_tls_socket(struct rabbit_link *l, amqp_connection_s
         error_field(e, "cacert", "'%s' cannot be read, or holds no certificates", u->cacert);
     else if (u->cert && amqp_ssl_socket_set_key(s, u->cert, u->key ? u->key : u->cert))
         error_field(e, "cert", "'%s' or its key cannot be read", u->cert);
-    else {
+    else if (!l->hooks->address_allowed ||
+             !tls_context_set_host(amqp_ssl_socket_get_context(s), l->url->hosts[l->host].name, e)) {
         amqp_ssl_socket_set_verify_peer(s, 1);
-        amqp_ssl_socket_set_verify_hostname(s, 1);
+        amqp_ssl_socket_set_verify_hostname(s, !l->hooks->address_allowed);
         return s;
     }
     return NULL;
+}
+
+static amqp_socket_t *rabbit_new_socket(struct rabbit_link *l, amqp_connection_state_t state, struct error *e)
+{
+    amqp_socket_t *s = l->url->tls ? rabbit_tls_socket(l, state, e) : amqp_tcp_socket_new(state);
+    if (!s && !l->url->tls)
+        error_set(e, ERR_UNAVAILABLE, "RabbitMQ: librabbitmq has no memory");
+    return s;
 }
 
 /* Limits how long a write may block if the broker does not read or the network drops packets. */
@@ -149,15 +161,16 @@ static bool rabbit_may_connect(struct rabbit_link *l, const struct addrinfo *all
 }
 
 /* Connects to the first of the addresses that answers. */
-static int rabbit_open_addresses(amqp_connection_state_t state, const struct addrinfo *all, int port,
+static int rabbit_open_addresses(struct rabbit_link *l, amqp_connection_state_t state, const struct addrinfo *all,
                                  const struct timeval *limit)
 {
     int status = AMQP_STATUS_SOCKET_ERROR;
+    struct error ignored;
     for (const struct addrinfo *i = all; i && status; i = i->ai_next) {
         char address[INET6_ADDRSTRLEN + IF_NAMESIZE];
-        amqp_socket_t *s = amqp_tcp_socket_new(state); /* replaces the one before */
+        amqp_socket_t *s = rabbit_new_socket(l, state, &ignored); /* replaces the one before */
         if (s && !getnameinfo(i->ai_addr, i->ai_addrlen, address, sizeof address, NULL, 0, NI_NUMERICHOST))
-            status = amqp_socket_open_noblock(s, address, port, limit);
+            status = amqp_socket_open_noblock(s, address, l->url->hosts[l->host].port, limit);
     }
     return status;
 }
@@ -173,18 +186,18 @@ static int rabbit_open_checked(struct rabbit_link *l, amqp_connection_state_t st
     if (getaddrinfo(host->name, port, &hints, &all))
         return AMQP_STATUS_HOSTNAME_RESOLUTION_FAILED;
     *ret_allowed = rabbit_may_connect(l, all);
-    int status = *ret_allowed ? rabbit_open_addresses(state, all, host->port, limit) : AMQP_STATUS_OK;
+    int status = *ret_allowed ? rabbit_open_addresses(l, state, all, limit) : AMQP_STATUS_OK;
     freeaddrinfo(all);
     return status;
 }
 
-/* With a guard, and without TLS, by the addresses that the guard has seen. */
+/* With a guard, by the addresses that the guard has seen. */
 static int rabbit_open_socket(struct rabbit_link *l, amqp_connection_state_t state, amqp_socket_t *s,
                               const struct timeval *limit, bool *ret_allowed)
 {
     const struct rabbit_host *host = &l->url->hosts[l->host];
     *ret_allowed = true;
-    if (l->hooks->address_allowed && !l->url->tls)
+    if (l->hooks->address_allowed)
         return rabbit_open_checked(l, state, limit, ret_allowed);
     return amqp_socket_open_noblock(s, host->name, host->port, limit);
 }
@@ -193,7 +206,7 @@ static enum err rabbit_connect_host(struct rabbit_link *l, amqp_connection_state
 {
     const struct rabbit_host *host = &l->url->hosts[l->host];
     struct timeval connecting = { .tv_usec = CONNECT_MS * 1000 - 1 }, calling = { .tv_sec = RABBIT_CALL_MS / 1000 };
-    amqp_socket_t *s = l->url->tls ? rabbit_tls_socket(l, state, e) : amqp_tcp_socket_new(state);
+    amqp_socket_t *s = rabbit_new_socket(l, state, e);
     if (!s)
         return e->code;
     amqp_set_handshake_timeout(state, &calling);

@@ -48,8 +48,7 @@ struct rabbit_hooks {
     /* A published message was routed to no queue. May be NULL. */
     void (*returned)(struct rabbit_link *, const struct rabbit_message *m);
     /* May this address be connected to? If one of a name's addresses may not, none is. A name is resolved once, and the
-     * addresses that were checked are connected to; with TLS librabbitmq resolves it once more, because it needs the
-     * name for the certificate. NULL: all may. */
+     * addresses that were checked are connected to. NULL: all may. */
     bool (*address_allowed)(struct rabbit_link *, const struct sockaddr *to);
     /* Called after a connect: may this broker be used? NULL: every broker may. */
     bool (*peer_allowed)(struct rabbit_link *, int fd);

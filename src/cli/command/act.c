@@ -2,7 +2,9 @@
  * filter. */
 #include <unistd.h>
 
+#include "base/duration.h"
 #include "base/json/jsonw.h"
+#include "base/rfc3339.h"
 #include "cli/command/commands.h"
 #include "cli/command/job.h"
 #include "cli/filter.h"
@@ -31,7 +33,8 @@ struct action_run {
     struct cli *cli;
     struct client *client;
     const struct task_action *act;
-    bool json, force, one; /* one: exactly one id was given */
+    bool json, one; /* one: exactly one id was given */
+    struct str body;
     struct buf out;
     size_t done, refused;
 };
@@ -78,9 +81,7 @@ static enum exit_code action_send(struct action_run *w, const char *id)
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "/v1/tasks/%s%s", id, w->act->verb);
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
-    struct client_request call = { .method = w->act->method, .path = path, .about = id };
-    if (w->force)
-        call.body = S("{\"force\": true}");
+    struct client_request call = { .method = w->act->method, .path = path, .about = id, .body = w->body };
     enum exit_code code = client_call(w->client, &call, &a);
     if (code == EXIT_DONE)
         action_print_result(w, id, &a);
@@ -127,21 +128,63 @@ static void action_print_summary(struct action_run *w, size_t asked)
     cli_print(w->cli, &w->out);
 }
 
+/* ---- the body ---- */
+
 static bool action_is_forced(const struct options *o)
 {
     return option_known(o, "force") && option_get(o, "force")->number;
 }
 
+/* --until is a time, or so long from now. */
+static enum err action_write_until(struct str text, struct jw *w, struct error *e)
+{
+    int64_t ms;
+    bool is_time = rfc3339_parse(text, &ms, e) == ERR_OK;
+    if (!is_time && duration_parse(text, &ms, e))
+        return error_field(e, "--until", "must be a time such as 2026-02-10T08:00:00Z, or a duration such as 2h");
+    if (is_time)
+        jw_kv_time(w, "until", ms);
+    else
+        jw_kv_str(w, "for", text);
+    return ERR_OK;
+}
+
+/* What is sent with the action; empty: nothing. */
+static enum err action_write_body(const struct options *o, struct buf *out, struct error *e)
+{
+    struct jw w;
+    bool has_reason = option_known(o, "reason") && option_given(o, "reason");
+    bool has_until = option_known(o, "until") && option_given(o, "until");
+    if (!action_is_forced(o) && !has_reason && !has_until)
+        return ERR_OK;
+    jw_init(&w, out);
+    jw_object(&w);
+    if (action_is_forced(o))
+        jw_kv_bool(&w, "force", true);
+    if (has_reason)
+        jw_kv_str(&w, "reason", option_get(o, "reason")->text);
+    if (has_until && action_write_until(option_get(o, "until")->text, &w, e))
+        return e->code;
+    jw_object_end(&w);
+    return ERR_OK;
+}
+
+/* ---- the command ---- */
+
 /* Reads --filter into a query, which stays empty if ids are given. */
-static enum err action_read_filter(const struct options *o, struct buf *path, struct error *e)
+static enum err action_read_filter(const struct options *o, struct str body, struct buf *path, struct error *e)
 {
     const struct option_value *v = option_get(o, "filter");
     if (!v->list_count)
         return ERR_OK;
     if (o->word_count)
         return error_field(e, "--filter", "and ids exclude each other; give only one of them");
-    if (action_is_forced(o))
-        return error_field(e, "--force", "is for given tasks: leave out --filter");
+    if (body.n)
+        return error_field(e,
+                           action_is_forced(o)         ? "--force"
+                           : option_given(o, "reason") ? "--reason"
+                                                       : "--until",
+                           "is for given tasks: leave out --filter");
     for (size_t i = 0; i < v->list_count; i++)
         if (filter_parse(v->list[i], "--filter", path, e))
             return e->code;
@@ -168,10 +211,12 @@ static enum exit_code command_action_run(struct cli *cli, const struct options *
 {
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(ids_release) struct ids ids = { 0 };
-    cleanup_with(buf_release) struct buf path;
+    cleanup_with(buf_release) struct buf path, body;
     buf_init(&path, PATH_BYTES);
+    buf_init(&body, PATH_BYTES);
     struct error e;
-    if (action_read_filter(o, &path, &e) || (!path.n && ids_check_some(o, &e)))
+    if (action_write_body(o, &body, &e) || action_read_filter(o, buf_str(&body), &path, &e) ||
+        (!path.n && ids_check_some(o, &e)))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE && !path.n)
@@ -182,7 +227,7 @@ static enum exit_code command_action_run(struct cli *cli, const struct options *
         return action_start_job(cli, client, buf_str(&path), option_get(o, "json")->number);
     struct action_run w = { .cli = cli, .client = client, .act = action_of_command(cli->command), .one = ids.n == 1 };
     w.json = option_get(o, "json")->number;
-    w.force = action_is_forced(o);
+    w.body = buf_str(&body);
     buf_init(&w.out, OUT_MAX);
     code = action_send_all(&w, &ids);
     action_print_summary(&w, ids.n);
@@ -194,6 +239,11 @@ static enum exit_code command_action_run(struct cli *cli, const struct options *
 #define FILTER_ROW { .flag = "filter", .type = OPTION_LIST, .value = "FILTER", \
       .help = "instead of ids: all tasks that match, such as status=FAILED,queue=mail" }
 static const struct option options[] = { FILTER_ROW };
+static const struct option pause_options[] = {
+    FILTER_ROW,
+    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "the reason; of given tasks" },
+    { .flag = "until", .type = OPTION_TEXT, .value = "TIME|DURATION", .help = "resume them at this time, or after so long; of given tasks" },
+};
 static const struct option run_options[] = {
     FILTER_ROW,
     { .flag = "force", .type = OPTION_FLAG, .help = "also run a blocked task" },
@@ -216,8 +266,11 @@ static const struct option run_options[] = {
     "task-type, due-before, due-after.\n\n"
 #define AN_ID "019c3f2e-7a40-7000-8000-000000000001"
 
-ACT_COMMAND(pause, options, "pause tasks until they are resumed",
-            FILTERS "Examples:\n  belfry pause " AN_ID "\n  belfry pause --filter queue=mail,type=RECURRING\n");
+ACT_COMMAND(pause, pause_options, "pause tasks until they are resumed, or until a time",
+            FILTERS "A task that is paused already stays so; --reason and --until change its pause.\n\nExamples:\n"
+                    "  belfry pause " AN_ID "\n"
+                    "  belfry pause " AN_ID " --reason 'the mail server is down' --until 2h\n"
+                    "  belfry pause --filter queue=mail,type=RECURRING\n");
 ACT_COMMAND(resume, options, "resume paused tasks",
             FILTERS "Examples:\n  belfry resume " AN_ID "\n  belfry resume --filter status=PAUSED,queue=mail\n");
 ACT_COMMAND(cancel, options, "cancel tasks; a running task is aborted",

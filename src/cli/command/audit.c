@@ -5,7 +5,7 @@
 #include "cli/rows.h"
 #include "cli/when.h"
 
-enum { COLUMNS = 9, PATH_BYTES = 2048 };
+enum { COLUMNS = 10, PATH_BYTES = 2048 };
 
 /* clang-format off */
 static const struct option options[] = {
@@ -21,7 +21,8 @@ static const struct option options[] = {
 static const char detail[] =
     "Needs the scope audit:read. An admin key of the tenant 'default' sees all tenants, every other key its own.\n"
     "Each request that changed something is one line, the latest first. A line with REFUSED tells of API keys that were\n"
-    "wrong; COUNT is how many came from that address. --json has the hash of the request's body, too.\n"
+    "wrong; COUNT is how many came from that address. BY and NAME are the names that the key and the object had then.\n"
+    "--json has the hash of the request's body, too.\n"
     "\n"
     "Examples:\n"
     "  belfry audit --since 2026-02-10 --until 2026-02-11\n"
@@ -30,7 +31,7 @@ static const char detail[] =
 
 static void audit_header(struct table *t)
 {
-    table_row(t, COLUMNS, "WHEN", "TENANT", "KEY", "ADDRESS", "ACTION", "OBJECT", "NAME", "COUNT", "OUTCOME");
+    table_row(t, COLUMNS, "WHEN", "TENANT", "BY", "KEY", "ADDRESS", "ACTION", "OBJECT", "NAME", "COUNT", "OUTCOME");
 }
 
 static const char *audit_cell(struct rows *r, const json_t *row, const char *member)
@@ -46,9 +47,9 @@ static void audit_add_row(struct rows *r, const json_t *row)
     if (json_time_at(row, "at", &ms))
         when_utc(ms, when);
     snprintf(count, sizeof count, "%lld", (long long)json_i64_at(row, "count", 0));
-    table_row(&r->table, COLUMNS, when, audit_cell(r, row, "tenant"), audit_cell(r, row, "key"),
-              audit_cell(r, row, "address"), audit_cell(r, row, "action"), audit_cell(r, row, "object"),
-              audit_cell(r, row, "object_name"), count, audit_cell(r, row, "outcome"));
+    table_row(&r->table, COLUMNS, when, audit_cell(r, row, "tenant"), audit_cell(r, row, "key_name"),
+              audit_cell(r, row, "key"), audit_cell(r, row, "address"), audit_cell(r, row, "action"),
+              audit_cell(r, row, "object"), audit_cell(r, row, "object_name"), count, audit_cell(r, row, "outcome"));
 }
 
 static enum err audit_add_filters(struct cli *cli, const struct options *o, struct buf *path, struct error *e)
@@ -109,7 +110,7 @@ static enum exit_code audit_print(struct cli *cli, const struct options *o, stru
     if (object.n)
         query_add(&path, "object", object);
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "audit", .limit = pages_limit(o) };
-    struct rows r = { .header = audit_header, .add = audit_add_row, .keep = { 1, 3, 6 }, .tells_more = true };
+    struct rows r = { .header = audit_header, .add = audit_add_row, .keep = { 1, 4, 7 }, .tells_more = true };
     enum exit_code code = rows_print(cli, o, &p, &r, COLUMNS, none);
     *ret_count = r.count;
     return code;

@@ -5,7 +5,7 @@
 #include "base/json/jsonw.h"
 #include "base/rfc3339.h"
 #include "cli/command/commands.h"
-#include "server/options.h"
+#include "server/settings/options.h"
 #include "store/sqlite/backup.h"
 #include "store/sqlite/copy_mark.h"
 

@@ -8,7 +8,7 @@
 #include "bench/tasks.h"
 #include "cli/command/commands.h"
 #include "cli/table.h"
-#include "server/store_url.h"
+#include "server/settings/store_url.h"
 
 enum { SINGLE_CONNECTIONS = 64, STORE_URL_MAX = 4096 };
 

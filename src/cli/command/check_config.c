@@ -6,7 +6,7 @@
 #include "base/json/jsonw.h"
 #include "cli/command/check.h"
 #include "cli/command/commands.h"
-#include "server/options.h"
+#include "server/settings/options.h"
 
 enum { OUT_MAX = 64 * 1024 };
 

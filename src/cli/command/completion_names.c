@@ -9,7 +9,7 @@
 #include "cli/command/commands.h"
 #include "cli/filter.h"
 #include "cli/verbs.h"
-#include "server/options.h"
+#include "server/settings/options.h"
 
 enum { DEADLINE_MS = 200, ARGUMENTS_MAX = 16, PATH_BYTES = 4096 };
 
@@ -37,12 +37,12 @@ static const struct completion_source {
     { "tenant", "show|set|disable|enable", NULL, "/v1/tenants", "tenants", "name", NULL, COMPLETION_PLAIN },
     { "key", "revoke", NULL, "/v1/api-keys", "keys", "id", "name", COMPLETION_PLAIN },
     { "breakers", "close", NULL, "/v1/breakers", "breakers", "host", "state", COMPLETION_PLAIN },
-    { "notify", "remove|test", NULL, "/v1/notification-settings", "notification_settings", "id", "name",
-      COMPLETION_PLAIN },
+    { "notify", "remove|test|show|edit|unmute", NULL, "/v1/notification-settings", "notification_settings", "id",
+      "name", COMPLETION_PLAIN },
     { "notify", "ack|mute", NULL, "/v1/incidents?state=OPEN", "incidents", "id", "kind", COMPLETION_PLAIN },
     { "notify", "resend", NULL, "/v1/notifications" RECENT, "notifications", "id", "type", COMPLETION_PLAIN },
     { .flag = "signing-key", .path = "/v1/signing-keys", .member = "signing_keys", .name = "id", .what = "name" },
-    { "signing-keys", "rotate|remove", NULL, "/v1/signing-keys", "signing_keys", "id", "name", COMPLETION_PLAIN },
+    { "signing-keys", "show|rotate|remove", NULL, "/v1/signing-keys", "signing_keys", "id", "name", COMPLETION_PLAIN },
     { "workflow", "show|signal|cancel|pause|resume|retry|rerun|steps", NULL, "/v1/workflows" RECENT, "workflows", "id",
       "name", COMPLETION_PLAIN },
     { "workflow", "run|graph|rm", NULL, "/v1/workflow-definitions" RECENT, "definitions", "name", NULL,

@@ -6,7 +6,7 @@
 #include "cli/task_view.h"
 #include "cli/when.h"
 
-enum { OCCURRENCE_COLUMNS = 5, PATH_BYTES = 1024 };
+enum { OCCURRENCE_COLUMNS = 5, PATH_BYTES = 16384 };
 
 /* clang-format off */
 static const struct option options[] = {
@@ -16,6 +16,7 @@ static const struct option options[] = {
       .help = "only attempts in this state: COMPLETED, FAILED, LOST, CANCELLED; with --occurrences also SKIPPED, EXPIRED, SCHEDULED …" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "without TASK: only attempts of tasks in this queue" },
     { .flag = "worker", .type = OPTION_TEXT, .value = "WORKER", .help = "without TASK: only attempts of this worker" },
+    { .flag = "error", .type = OPTION_TEXT, .value = "TEXT", .help = "without TASK: only attempts whose error is this whole text" },
     { .flag = "from", .type = OPTION_PAST, .value = "WHEN", .help = "without TASK: only attempts that ended then or later: a time, a date, or how long ago, such as 2h" },
     { .flag = "to", .type = OPTION_PAST, .value = "WHEN", .help = "without TASK: only attempts that ended before then" },
 };
@@ -116,7 +117,7 @@ static void history_add_of_all(struct rows *r, const json_t *x)
 
 static enum exit_code history_of_all(struct cli *cli, const struct options *o)
 {
-    static const char *const texts[] = { "status", "queue", "worker" };
+    static const char *const texts[] = { "status", "queue", "worker", "error" };
     int64_t now_ms = clock_wall_ms(cli->clock);
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(buf_release) struct buf path;
@@ -138,7 +139,7 @@ static enum exit_code history_of_all(struct cli *cli, const struct options *o)
 /* Options that only one of the two forms has. */
 static enum err history_check_form(const struct options *o, struct error *e)
 {
-    static const char *const of_all[] = { "queue", "worker", "from", "to" };
+    static const char *const of_all[] = { "queue", "worker", "error", "from", "to" };
     if (!o->word_count)
         return option_get(o, "occurrences")->number
                    ? error_field(e, "--occurrences", "needs a recurring task: belfry history --occurrences TASK")

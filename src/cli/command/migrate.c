@@ -9,8 +9,8 @@
 #include "cli/command/commands.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
-#include "server/options.h"
-#include "server/store_url.h"
+#include "server/settings/options.h"
+#include "server/settings/store_url.h"
 #include "store/postgres/store_postgres.h"
 #include "store/sqlite/migrate.h"
 

@@ -6,7 +6,7 @@
 #include "cli/command/commands.h"
 #include "cli/verbs.h"
 #include "platform/key_file.h"
-#include "server/options.h"
+#include "server/settings/options.h"
 
 /* clang-format off */
 static const struct option secrets_options[] = {

@@ -9,11 +9,11 @@
 #include "cli/command/commands.h"
 #include "platform/clock_system.h"
 #include "platform/key_file.h"
-#include "server/guard_settings.h"
-#include "server/options.h"
-#include "server/secret_url.h"
 #include "server/server.h"
-#include "server/store_url.h"
+#include "server/settings/guard_settings.h"
+#include "server/settings/options.h"
+#include "server/settings/secret_url.h"
+#include "server/settings/store_url.h"
 #include "store/sqlite/copy_mark.h"
 
 enum { TEXT_MAX = 16384 };

@@ -7,7 +7,7 @@
 #include "cli/command/commands.h"
 #include "platform/certificate_make.h"
 #include "platform/directory.h"
-#include "server/options.h"
+#include "server/settings/options.h"
 
 enum {
     TEXT_MAX = 16384,

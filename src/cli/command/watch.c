@@ -28,9 +28,10 @@ static const struct option options[] = {
 /* clang-format on */
 
 static const char detail[] =
-    "A line for each event: when, what, and what it is about. Times are UTC. Of tasks, 50 a second are shown; then a line\n"
-    "says how many more there were. Counts are printed when they have changed: of the server since its start, and how\n"
-    "many tasks run and are due. With --json, each event is one line: its name, its id and its data.\n"
+    "A line for each event: when, what, and what it is about: of a task its id, its name, its queue, its attempt, and why\n"
+    "that failed. Times are UTC. Of tasks, 50 a second are shown; then a line says how many more there were.\n"
+    "Counts are printed when they have changed: of the server since its start, and how many tasks run and are due.\n"
+    "With --json, each event is one line: its name, its id and its data.\n"
     "If the connection is lost, it is made again, and the watch goes on where it was. Ctrl-C ends it.\n"
     "\n"
     "Examples:\n"
@@ -91,18 +92,25 @@ static void watch_add_task(const struct watch *w, const json_t *data, struct buf
     char cell[CELL_TEXT];
     int64_t folded = json_i64_at(data, "folded", 0), attempt = json_i64_at(data, "attempt", 0);
     struct str queue = json_text_at(data, "queue"), parent = json_text_at(data, "parent_id");
+    struct str name = json_text_at(data, "name"), error = json_text_at(data, "error");
     if (folded) {
         buf_printf(out, "… and %lld more", (long long)folded);
         return;
     }
     watch_add_word(w, json_text_at(data, "status"), STATUS_WIDTH, out);
     buf_printf(out, "%s", table_cell(json_text_at(data, "id"), cell));
+    if (name.n)
+        buf_printf(out, "  '%s'", table_cell(name, cell));
     if (queue.n)
         buf_printf(out, "  %s", table_cell(queue, cell));
     if (attempt)
         buf_printf(out, "  attempt %lld", (long long)attempt);
     if (parent.n)
         buf_printf(out, "  of %s", table_cell(parent, cell));
+    if (!error.n)
+        return;
+    buf_text(out, "  ");
+    table_plain_text(error, SIZE_MAX, out);
 }
 
 static void watch_add_counts(const struct watch *w, const json_t *data, struct buf *out)

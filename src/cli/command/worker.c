@@ -5,9 +5,9 @@
 #include "base/log.h"
 #include "cli/command/check.h"
 #include "cli/command/commands.h"
-#include "server/guard_settings.h"
-#include "server/options.h"
-#include "server/secret_url.h"
+#include "server/settings/guard_settings.h"
+#include "server/settings/options.h"
+#include "server/settings/secret_url.h"
 #include "server/worker_process.h"
 
 enum { TEXT_MAX = 16384, WORDS_MAX = 256 };

@@ -92,6 +92,8 @@ enum err expectation_rule(const struct expectation *x, const struct task *t, con
     s.interval_ms = s.spread_ms = 0;
     s.start_ms = 1; /* also before the task was created */
     s.end_ms = INT64_MAX;
+    if (s.repeat == DST_REPEAT_BOTH) /* a task that runs once that night cannot meet two */
+        s.repeat = DST_REPEAT_FIRST;
     return schedule_rule(&s, t->id, zone, calendar, t->created_ms, ret, e);
 }
 
@@ -172,10 +174,11 @@ void check_begin(struct check *c, const struct check_facts *f)
     bool is_edited = f->expect.within_ms && c->version != t->version && !is_paused;
     if (c->of != of || (c->was_paused && !is_paused) || is_edited) {
         int64_t since_ms = t->version > 1 ? t->updated_ms : t->created_ms;
-        int64_t first_ms = check_next(f->schedule, since_ms);
-        *c = (struct check){ .since_ms = since_ms,
-                             .from_ms = since_ms,
-                             .after_ms = first_ms == INT64_MAX ? since_ms + 1 : first_ms };
+        *c = (struct check){ .since_ms = since_ms, .from_ms = since_ms };
+    }
+    if (c->from_ms == c->since_ms) { /* nothing was judged yet, and the calendar may have changed */
+        int64_t first_ms = check_next(f->schedule, c->since_ms);
+        c->after_ms = first_ms == INT64_MAX ? c->since_ms + 1 : first_ms;
     }
     c->of = of;
     c->version = t->version;

@@ -5,8 +5,8 @@
  * reads it, asks check_plan what to do at a time, and writes it back.
  *
  *  1. success_by: the deadlines are that time of day on `days`, in the zone and the calendar of the task's schedule and
- *     with its policy at clock changes. A deadline is met if an occurrence that was scheduled after the deadline before
- *     it has succeeded.
+ *     with its policy at clock changes, but never two a day: BOTH is FIRST here. A deadline is met if an occurrence
+ *     that was scheduled after the deadline before it has succeeded.
  *  2. The first deadline of a new check comes after the next occurrence: a task that is created at noon and runs at
  *     night is not late in between. The same holds after a change of the schedule and after a pause.
  *  3. within_seconds: the deadline is so long after the last success, or after the creation, a change or the resumption

@@ -84,6 +84,7 @@ static const struct json_field incident_fields[] = {
     { .name = "told_count", .kind = JSON_KIND_I64, AT(i.told_count) },
     { .name = "first_told_ms", .kind = JSON_KIND_I64, AT(i.first_told_ms) },
     { .name = "steps_told", .kind = JSON_KIND_I64, AT(i.steps_told) },
+    { .name = "joined_ms", .kind = JSON_KIND_I64, AT(i.joined_ms) },
     { .name = "closed_ms", .kind = JSON_KIND_I64, AT(i.closed_ms) },
     { .name = "recovered", .kind = JSON_KIND_BOOL, AT(i.recovered) },
     { .name = "changed", .kind = JSON_KIND_BOOL, AT(i.changed) },
@@ -185,6 +186,7 @@ void incident_write(struct jw *w, const struct incident *i)
     jw_kv_i64(w, "told_count", i->told_count);
     jw_kv_i64(w, "first_told_ms", i->first_told_ms);
     jw_kv_i64(w, "steps_told", i->steps_told);
+    jw_kv_i64(w, "joined_ms", i->joined_ms);
     jw_kv_i64(w, "closed_ms", i->closed_ms);
     jw_kv_bool(w, "recovered", i->recovered);
     jw_kv_bool(w, "changed", i->changed);
@@ -213,6 +215,11 @@ bool incident_is_every(const struct incident *i, const struct setting *s)
 {
     bool is_state = i->kind == INCIDENT_ALERT; /* and no happening */
     return !is_state && (s->mode == SETTING_EVERY || i->kind == INCIDENT_SUCCESS || i->kind == INCIDENT_RETRY);
+}
+
+bool incident_is_open(const struct incident *i)
+{
+    return !i->closed_ms && i->kind != INCIDENT_SUCCESS;
 }
 
 static bool incident_add_recurring(struct incident *i, struct uuid parent, struct arena *a)
@@ -245,6 +252,22 @@ bool incident_add_task(struct incident *i, const struct incident_task *t, struct
         i->tasks[at] = *t;
     i->task_count = max_of(i->task_count, min_of(at + 1, (size_t)INCIDENT_TASKS_MAX));
     return uuid_is_nil(parent) || incident_add_recurring(i, parent, a);
+}
+
+void incident_join(struct incident *i, const struct incident_task *t, int64_t at_ms)
+{
+    if (!i->told)
+        return;
+    size_t at = 0;
+    while (at + 1 < i->task_count && !uuid_eq(i->tasks[at].id, t->id))
+        at++;
+    memmove(i->tasks + 1, i->tasks, at * sizeof *i->tasks);
+    i->tasks[0] = *t;
+    i->joined_ms = i->joined_ms ? min_of(i->joined_ms, at_ms) : at_ms;
+    if (i->acked_ms) { /* the steps begin again with the next message */
+        i->acked_ms = i->first_told_ms = i->steps_told = 0;
+        i->acked_by = S("");
+    }
 }
 
 /* ---- what to do ---- */
@@ -290,7 +313,9 @@ static int64_t incident_next_message(const struct incident *i, const struct sett
         at_ms = i->first_ms + s->group_wait_ms;
     if (told && !i->acked_ms)
         at_ms = i->told_ms + (incident_has_news(i, s) ? s->group_window_ms : s->repeat_every_ms);
-    if (told && !i->acked_ms && (size_t)i->steps_told < s->step_count) {
+    if (told && i->joined_ms)
+        at_ms = min_of(at_ms, max_of(i->joined_ms + s->group_wait_ms, i->told_ms + JOINED_APART_MS));
+    if (i->first_told_ms && !i->acked_ms && (size_t)i->steps_told < s->step_count) {
         int64_t step_ms = i->first_told_ms + s->steps[i->steps_told].after_ms;
         if (step_ms <= at_ms) {
             ret->tell = MESSAGE_ESCALATED;
@@ -310,7 +335,8 @@ struct incident_plan incident_plan(const struct incident *i, const struct settin
     int64_t message_ms = incident_next_message(i, s, &p);
     int64_t quiet_ms = i->last_ms + max_of(s->group_window_ms, s->group_wait_ms);
     if (awaits && recovered) {
-        bool is_told = i->told && s->on_recovered && now_ms >= incident_muted_until(i, s);
+        bool is_wanted = i->told ? s->on_recovered : incident_is_grave(i, s);
+        bool is_told = is_wanted && now_ms >= incident_muted_until(i, s);
         return (struct incident_plan){ .tell = is_told ? MESSAGE_CLOSED : MESSAGE_NONE, .close = true };
     }
     if (message_ms <= now_ms)
@@ -327,6 +353,7 @@ void incident_carry_out(struct incident *i, const struct incident_plan *p, int64
         i->told++;
         i->told_ms = now_ms;
         i->told_count = i->count;
+        i->joined_ms = 0;
         i->first_told_ms = i->first_told_ms ? i->first_told_ms : now_ms;
     }
     if (p->tell == MESSAGE_ESCALATED)

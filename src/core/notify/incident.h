@@ -10,12 +10,16 @@
  *  3. It ends when its recurring tasks have recovered: succeeded, or been changed, cancelled or deleted. Without
  *     recurring tasks, or with mode EVERY, it ends `group_window` after its last hit. Hits of SUCCESS and RETRY count
  *     as EVERY: of what comes after a message there is another one, `group_window` after the last.
- *  4. Only an end by recovery is told, if the setting wants it, and only if the incident was told before.
+ *  4. Only an end by recovery is told, if the setting wants it. One that ends before it was told is told once, as
+ *     closed, whether or not the setting wants to know of recoveries.
  *  5. A muted incident or setting is told when the mute ends, if it is still open then.
  *  6. With `after`, it is told when so many occurrences of a recurring task have failed in a row, or, without recurring
  *     tasks, when it has so many hits.
  *  7. An ALERT has no hits: it opens when a rule of core/stats/alerts.h fires, and recovers when the rule does not fire
- *     any more. Mode and `after` do not count. */
+ *     any more. Mode and `after` do not count.
+ *  8. A task that misses its check joins the incident of others that did. If that was told before, it is told again,
+ *     `group_wait` later and JOINED_APART_MS after the last message, with this task first. Who acknowledged it did not
+ *     know of this task, so that does not count any more. */
 #include "core/notify/setting.h"
 
 /* Kinds of incidents: those of hits, one for tasks that become dead letters, and one for rules that fire. */
@@ -29,13 +33,13 @@ enum { INCIDENT_KINDS = INCIDENT_ALERT + 1 };
 extern const char *const incident_kind_names[INCIDENT_KINDS + 1];
 
 /* What happens to an incident, for those who watch it. */
-#define INCIDENT_CHANGE_MAP(X) X(OPENED) X(TOLD) X(ACKNOWLEDGED) X(MUTED) X(CLOSED)
+#define INCIDENT_CHANGE_MAP(X) X(OPENED) X(TOLD) X(ACKNOWLEDGED) X(MUTED) X(CLOSED) X(UNMUTED)
 enum incident_change {
 #define X(name) INCIDENT_CHANGE_##name,
     INCIDENT_CHANGE_MAP(X)
 #undef X
 };
-enum { INCIDENT_CHANGES = INCIDENT_CHANGE_CLOSED + 1 };
+enum { INCIDENT_CHANGES = INCIDENT_CHANGE_UNMUTED + 1 };
 extern const char *const incident_change_names[INCIDENT_CHANGES + 1];
 
 enum {
@@ -47,7 +51,8 @@ enum {
     INCIDENT_KEY_TEXT = 64,
     RECOVERY_EVERY_MS = 5000, /* it is looked for, after a tenth of the time since the last hit, within these two */
     RECOVERY_LATEST_MS = 60000,
-    ALERT_LOOK_MS = 60000, /* the setting of an ALERT may have changed */
+    JOINED_APART_MS = 10000, /* from a message to the next one that tells of tasks that joined */
+    ALERT_LOOK_MS = 60000,   /* the setting of an ALERT may have changed */
 };
 
 struct incident_task {
@@ -68,6 +73,7 @@ struct incident {
     int64_t told_count;    /* `count`, as of the last message */
     int64_t first_told_ms; /* when the first one was made */
     int64_t steps_told;    /* steps of the setting that were told */
+    int64_t joined_ms;     /* a task joined that no message tells of (rule 8); 0: none */
     int64_t closed_ms;     /* 0: open */
     bool recovered;        /* it was closed by that */
     bool changed;          /* a recurring task did not succeed since, but was changed, cancelled or deleted */
@@ -90,9 +96,14 @@ void incident_write(struct jw *w, const struct incident *i);           /* one ob
 /* Whether a setting wants an incident of this kind for a hit; of FAILED tasks, is_dead_letter. False: none. */
 bool incident_kind_of(const struct setting *s, enum hit_kind hit, bool is_dead_letter, enum incident_kind *ret);
 bool incident_is_every(const struct incident *i, const struct setting *s);
+/* For people. Successes that are told together are over as soon as they happen: nobody has to look after them. */
+bool incident_is_open(const struct incident *i);
 
 /* Adds a task to the incident; false if the arena is full. parent: of an OCCURRENCE. */
 bool incident_add_task(struct incident *i, const struct incident_task *t, struct uuid parent, struct arena *a) must_use;
+
+/* Rule 8: the task, which was added just now, is new to the incident. */
+void incident_join(struct incident *i, const struct incident_task *t, int64_t at_ms);
 
 enum notification_type {
     MESSAGE_NONE,

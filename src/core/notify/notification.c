@@ -11,14 +11,31 @@ const char *const notification_state_names[MESSAGE_STATES + 1] = {
 #undef X
 };
 
+const char *const notification_act_names[MESSAGE_ACTS + 1] = {
+#define X(name) [MESSAGE_ACT_##name] = #name,
+    MESSAGE_ACT_MAP(X)
+#undef X
+};
+
 /* ---- the document ---- */
 
 struct notification_json {
     struct notification m;
-    struct str id, incident, setting;
+    struct str id, incident, setting, task;
+    struct json_array history;
 };
 
 /* clang-format off */
+#define AT(member) .offset = offsetof(struct notification_act, member)
+static const struct json_field act_fields[] = {
+    { .name = "at_ms", .kind = JSON_KIND_I64, AT(at_ms), .required = true },
+    { .name = "what", .kind = JSON_KIND_ENUM, AT(what), .names = notification_act_names, .required = true },
+    { .name = "by", .kind = JSON_KIND_STR, AT(by), .nullable = true },
+    { .name = "http_status", .kind = JSON_KIND_I64, AT(http_status), .nullable = true },
+    { .name = "error", .kind = JSON_KIND_STR, AT(error), .nullable = true },
+};
+#undef AT
+static const struct json_field act_field = { .name = "history", .kind = JSON_KIND_OBJECT, .fields = act_fields, .count = array_count(act_fields) };
 #define AT(member) .offset = offsetof(struct notification_json, member)
 static const struct json_field notification_fields[] = {
     { .name = "id", .kind = JSON_KIND_STR, AT(id), .required = true },
@@ -34,6 +51,13 @@ static const struct json_field notification_fields[] = {
     { .name = "http_status", .kind = JSON_KIND_I64, AT(m.http_status) },
     { .name = "count", .kind = JSON_KIND_I64, AT(m.count) },
     { .name = "error", .kind = JSON_KIND_STR, AT(m.error) },
+    { .name = "resent_ms", .kind = JSON_KIND_I64, AT(m.resent_ms) },
+    { .name = "attempts_before", .kind = JSON_KIND_I64, AT(m.attempts_before) },
+    { .name = "kind", .kind = JSON_KIND_STR, AT(m.kind) },
+    { .name = "cause", .kind = JSON_KIND_STR, AT(m.cause) },
+    { .name = "task", .kind = JSON_KIND_STR, AT(task) },
+    { .name = "task_name", .kind = JSON_KIND_STR, AT(m.task_name) },
+    { .name = "history", .kind = JSON_KIND_ARRAY, AT(history), .fields = &act_field, .count = 1, .size = sizeof(struct notification_act) },
 };
 #undef AT
 /* clang-format on */
@@ -45,11 +69,40 @@ enum err notification_read(struct str doc, struct arena *a, struct notification 
     bool fits = !json_parse(doc, &json, e) &&
                 !json_read(json.root, notification_fields, array_count(notification_fields), &d, a, e) &&
                 uuid_parse(d.id, &d.m.id) && uuid_parse(d.setting, &d.m.setting) &&
-                (!d.incident.n || uuid_parse(d.incident, &d.m.incident));
+                (!d.incident.n || uuid_parse(d.incident, &d.m.incident)) &&
+                (!d.task.n || uuid_parse(d.task, &d.m.task));
     if (!fits)
         return error_set(e, ERR_CORRUPT, "the document of a message cannot be read");
+    d.m.history = d.history.v;
+    d.m.history_count = d.history.n;
     *ret = d.m;
     return ERR_OK;
+}
+
+static void notification_write_history(struct jw *w, const struct notification *m)
+{
+    jw_key(w, "history");
+    jw_array(w);
+    for (size_t i = 0; i < m->history_count; i++) {
+        const struct notification_act *a = &m->history[i];
+        jw_object(w);
+        jw_kv_i64(w, "at_ms", a->at_ms);
+        jw_kv_cstr(w, "what", notification_act_names[a->what]);
+        jw_kv_str_or_null(w, "by", a->by);
+        jw_kv_i64_or_null(w, "http_status", a->http_status);
+        jw_kv_str_or_null(w, "error", a->error);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+static void notification_write_about(struct jw *w, const struct notification *m)
+{
+    jw_kv_str(w, "kind", m->kind);
+    jw_kv_str(w, "cause", m->cause);
+    jw_kv_str(w, "task_name", str_utf8_cut(m->task_name, MESSAGE_NAME_MAX));
+    if (!uuid_is_nil(m->task))
+        jw_kv_uuid(w, "task", m->task);
 }
 
 void notification_write(struct jw *w, const struct notification *m)
@@ -68,42 +121,100 @@ void notification_write(struct jw *w, const struct notification *m)
     jw_kv_i64(w, "http_status", m->http_status);
     jw_kv_i64(w, "count", m->count);
     jw_kv_str(w, "error", str_utf8_cut(m->error, MESSAGE_ERROR_MAX));
+    jw_kv_i64(w, "resent_ms", m->resent_ms);
+    jw_kv_i64(w, "attempts_before", m->attempts_before);
+    notification_write_about(w, m);
+    notification_write_history(w, m);
     jw_object_end(w);
+}
+
+void notification_set_about(struct notification *m, const struct incident *i)
+{
+    m->kind = str_from(incident_kind_names[i->kind]);
+    m->cause = i->cause;
+    if (!i->task_count)
+        return;
+    m->task = i->tasks[0].id;
+    m->task_name = i->tasks[0].name;
+}
+
+/* ---- attempts ---- */
+
+/* How often it was sent at first, and what became of it last, are what people ask for. */
+bool notification_add_act(struct notification *m, const struct notification_act *act, struct arena *a)
+{
+    size_t n = m->history_count, dropped = n == MESSAGE_HISTORY_MAX;
+    struct notification_act *v = arena_array(a, struct notification_act, n + 1);
+    if (!v)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        v[i] = m->history[i && i + dropped < n ? i + dropped : i];
+    n -= dropped;
+    v[n] = *act;
+    v[n].by = str_utf8_cut(act->by, MESSAGE_ACT_TEXT_MAX);
+    v[n].error = str_utf8_cut(act->error, MESSAGE_ACT_TEXT_MAX);
+    m->history = v;
+    m->history_count = n + 1;
+    return true;
+}
+
+void notification_resend(struct notification *m, int64_t now_ms)
+{
+    m->state = MESSAGE_WAITING;
+    m->attempts_before = m->attempts;
+    m->resent_ms = now_ms;
+    m->error = (struct str){ 0 };
+}
+
+bool notification_is_used_up(const struct notification *m)
+{
+    return m->attempts - m->attempts_before >= MESSAGE_ATTEMPTS_MAX;
+}
+
+/* Its day begins again when it is resent. */
+static int64_t notification_begun_ms(const struct notification *m)
+{
+    return max_of(m->created_ms, m->resent_ms);
+}
+
+bool notification_is_young(const struct notification *m, int64_t now_ms)
+{
+    return now_ms < notification_begun_ms(m) + MESSAGE_EXPIRES_MS;
+}
+
+bool notification_take(struct notification *m, int64_t now_ms)
+{
+    bool is_lost = m->state == MESSAGE_SENDING;
+    if (is_lost && !notification_is_young(m, now_ms)) {
+        m->state = MESSAGE_FAILED;
+        m->error = S("no node that sent it has reported the result");
+        return false;
+    }
+    m->attempts += !is_lost;
+    m->state = MESSAGE_SENDING;
+    return true;
 }
 
 int64_t notification_retry_at(const struct notification *m, int64_t asked_ms, int64_t now_ms)
 {
     int64_t delay_ms = MESSAGE_RETRY_MS;
-    if (m->attempts >= MESSAGE_ATTEMPTS_MAX || m->type == MESSAGE_TEST)
+    if (notification_is_used_up(m) || m->type == MESSAGE_TEST)
         return 0;
-    for (int64_t i = 1; i < m->attempts && delay_ms < MESSAGE_RETRY_MAX_MS; i++)
+    for (int64_t i = m->attempts_before + 1; i < m->attempts && delay_ms < MESSAGE_RETRY_MAX_MS; i++)
         delay_ms *= 4;
     delay_ms = max_of(min_of(delay_ms, (int64_t)MESSAGE_RETRY_MAX_MS), asked_ms);
-    return now_ms + delay_ms < m->created_ms + MESSAGE_EXPIRES_MS ? now_ms + delay_ms : 0;
+    return now_ms + delay_ms < notification_begun_ms(m) + MESSAGE_EXPIRES_MS ? now_ms + delay_ms : 0;
 }
 
 /* ---- texts ---- */
 
 enum { SLACK_TEXT_MAX = 2900, TEXT_MAX = 64 << 10 };
 
-/* A text of a user on one line: a character that is not shown, such as a line break or a bidirectional control, is a
- * blank. So no name can look like another line of the message. */
-static void notification_add_text(struct buf *out, struct str text)
-{
-    for (size_t i = 0; i < text.n;) {
-        size_t bytes = str_utf8_at(text, i);
-        if (bytes && !is_hidden_char(str_code_point(text, i, bytes)))
-            buf_add(out, str_sub(text, i, i + bytes));
-        else
-            buf_char(out, ' ');
-        i += max_of(bytes, (size_t)1);
-    }
-}
-
+/* buf_plain: no name can look like another line of the message. */
 static void notification_add_line(struct buf *out, const char *what, struct str text)
 {
     buf_printf(out, "%s: ", what);
-    notification_add_text(out, text);
+    buf_plain(out, text);
     buf_char(out, '\n');
 }
 
@@ -114,7 +225,8 @@ static void notification_link(const struct notification_facts *f, struct buf *ou
     if (!f->site.n || !f->incident)
         return;
     uuid_format(f->incident->id, id);
-    buf_printf(out, STR_FMT "%sui/#/alerts/%s", STR_ARG(f->site), f->site.p[f->site.n - 1] == '/' ? "" : "/", id);
+    buf_printf(out, STR_FMT "%sui/#/alerts?incident=%s", STR_ARG(f->site), f->site.p[f->site.n - 1] == '/' ? "" : "/",
+               id);
 }
 
 static const char *notification_verb(const struct incident *i)
@@ -135,14 +247,14 @@ static void notification_subject(const struct incident *i, struct buf *out)
     struct str name = i->task_count ? i->tasks[0].name : S("");
     if (i->kind == INCIDENT_ALERT) {
         buf_text(out, "alert ");
-        notification_add_text(out, i->cause);
+        buf_plain(out, i->cause);
         return;
     }
     if (!name.n) {
         buf_text(out, i->count == 1 ? "a task" : "tasks");
     } else {
         buf_char(out, '\'');
-        notification_add_text(out, str_utf8_cut(name, 100));
+        buf_plain(out, str_utf8_cut(name, 100));
         buf_char(out, '\'');
     }
     bool all_shown = (size_t)i->count == i->task_count; /* each once */
@@ -165,6 +277,8 @@ void notification_title(const struct notification_facts *f, struct buf *out)
     }
     buf_text(out, "Belfry: ");
     notification_subject(i, out);
+    if (f->message->type == MESSAGE_CLOSED && !i->told && i->kind != INCIDENT_ALERT)
+        buf_printf(out, " %s, and%s", notification_verb(i), i->recovered ? "" : " then"); /* its only message */
     if (f->message->type == MESSAGE_CLOSED)
         buf_text(out, i->kind == INCIDENT_ALERT ? " has ended"
                       : i->recovered            ? " recovered"
@@ -184,56 +298,81 @@ static void notification_add_time(struct buf *out, const char *what, int64_t ms)
     buf_printf(out, "%s: %s\n", what, text);
 }
 
-static void notification_add_task(struct buf *out, const struct incident_task *t)
+/* The tasks of an incident have mostly the same error, which is above them. */
+static void notification_add_task(struct buf *out, const struct incident_task *t, struct str above)
 {
     char id[UUID_TEXT + 1], at[RFC3339_TEXT + 1];
     uuid_format(t->id, id);
-    buf_printf(out, "- %s", id);
-    if (t->name.n) {
-        buf_char(out, ' ');
-        notification_add_text(out, t->name);
-    }
+    buf_text(out, "- ");
+    buf_plain(out, t->name.n ? t->name : S("a task without a name"));
     if (t->queue.n)
         buf_printf(out, ", queue " STR_FMT, STR_ARG(t->queue));
     if (t->scheduled_ms) {
         rfc3339_format(t->scheduled_ms, at);
         buf_printf(out, ", of %s", at);
     }
-    if (t->error.n) {
+    if (t->error.n && !str_eq(t->error, above)) {
         buf_text(out, ": ");
-        notification_add_text(out, t->error);
+        buf_plain(out, t->error);
     }
-    buf_char(out, '\n');
+    buf_printf(out, " (%s)\n", id);
 }
 
-void notification_text(const struct notification_facts *f, struct buf *out)
+/* Why it is told: the first thing that somebody wants to know. */
+static struct str notification_reason(const struct incident *i)
 {
-    const struct incident *i = f->incident;
-    char id[UUID_TEXT + 1];
-    notification_add_line(out, "Tenant", f->tenant);
-    notification_add_line(out, "Setting", f->setting->name);
-    if (!i) {
-        buf_text(out, f->message->type == MESSAGE_TEST ? "This is a test. Nothing happened.\n"
-                                                       : "The limit max_per_hour of the setting was reached.\n");
-        return;
-    }
-    uuid_format(i->id, id);
-    buf_printf(out, "Incident: %s\nKind: %s\n", id, incident_kind_names[i->kind]);
-    notification_add_line(out, "Cause", i->cause);
-    if (i->detail.n)
-        notification_add_line(out, "Detail", i->detail);
-    buf_printf(out, "Count: %lld\n", (long long)i->count);
+    return i->kind == INCIDENT_ALERT ? i->detail : i->task_count ? i->tasks[0].error : S("");
+}
+
+static void notification_add_times(const struct incident *i, struct buf *out)
+{
+    if (i->count > 1)
+        buf_printf(out, "Count: %lld\n", (long long)i->count);
     notification_add_time(out, "First", i->first_ms);
-    notification_add_time(out, "Last", i->last_ms);
+    if (i->last_ms != i->first_ms)
+        notification_add_time(out, "Last", i->last_ms);
     if (i->closed_ms)
         notification_add_time(out, "Closed", i->closed_ms);
+}
+
+static void notification_add_ids(const struct incident *i, struct buf *out)
+{
+    char id[UUID_TEXT + 1];
+    uuid_format(i->id, id);
+    buf_printf(out, "Kind: %s\n", incident_kind_names[i->kind]);
+    notification_add_line(out, "Cause", i->cause);
+    buf_printf(out, "Incident: %s\n", id);
+}
+
+/* No text of a user begins a line. */
+static void notification_add_incident(const struct notification_facts *f, struct buf *out)
+{
+    const struct incident *i = f->incident;
+    struct str reason = notification_reason(i);
+    if (reason.n)
+        notification_add_line(out, f->message->type == MESSAGE_CLOSED ? "It was" : "Reason", reason);
     for (size_t k = 0; k < i->task_count; k++)
-        notification_add_task(out, &i->tasks[k]);
+        notification_add_task(out, &i->tasks[k], reason);
+    if (i->host.n)
+        notification_add_line(out, "Host", i->host);
+    notification_add_times(i, out);
     if (f->site.n) {
         buf_text(out, "Link: ");
         notification_link(f, out);
         buf_char(out, '\n');
     }
+    notification_add_ids(i, out);
+}
+
+void notification_text(const struct notification_facts *f, struct buf *out)
+{
+    if (f->incident)
+        notification_add_incident(f, out);
+    else
+        buf_text(out, f->message->type == MESSAGE_TEST ? "This is a test. Nothing happened.\n"
+                                                       : "The limit max_per_hour of the setting was reached.\n");
+    notification_add_line(out, "Setting", f->setting->name);
+    notification_add_line(out, "Tenant", f->tenant);
 }
 
 /* ---- JSON ---- */
@@ -251,8 +390,10 @@ static void notification_write_incident(struct jw *w, const struct incident *i)
 {
     jw_kv_uuid(w, "incident", i->id);
     jw_kv_cstr(w, "kind", incident_kind_names[i->kind]);
-    jw_kv_cstr(w, "state", i->closed_ms ? "CLOSED" : "OPEN");
+    jw_kv_cstr(w, "state", incident_is_open(i) ? "OPEN" : "CLOSED");
     jw_kv_str(w, "cause", i->cause);
+    if (i->host.n)
+        jw_kv_str(w, "host", i->host);
     if (i->detail.n)
         jw_kv_str(w, "detail", i->detail);
     jw_kv_i64(w, "count", i->count);

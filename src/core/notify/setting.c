@@ -2,6 +2,7 @@
 
 #include "base/duration.h"
 #include "base/json/json.h"
+#include "core/target/address.h"
 
 enum {
     URL_MAX = 2048,
@@ -30,7 +31,7 @@ static const struct json_field address_field = { .name = "to", .kind = JSON_KIND
 static const struct json_field channel_fields[] = {
     { .name = "url", .kind = JSON_KIND_STR, AT(url), .max = URL_MAX },
     { .name = "secret", .kind = JSON_KIND_STR, AT(secret), .max = SECRET_TEXT_MAX, .nullable = true },
-    { .name = "signing_key", .kind = JSON_KIND_STR, AT(signing_key), .min = UUID_TEXT, .max = UUID_TEXT, .nullable = true },
+    { .name = "signing_key", .kind = JSON_KIND_STR, AT(signing_key), .min = 1, .max = SETTING_TEXT_MAX, .characters = true, .nullable = true },
     { .name = "topic", .kind = JSON_KIND_STR, AT(topic), .max = TOPIC_MAX },
     { .name = "token", .kind = JSON_KIND_STR, AT(token), .max = SECRET_TEXT_MAX, .nullable = true },
     { .name = "priority", .kind = JSON_KIND_I64, AT(priority), .min = 1, .max = 5 },
@@ -54,9 +55,9 @@ struct setting_json {
     bool has_steps;
 };
 static const struct json_field filter_fields[] = {
-    { .name = "queue", .kind = JSON_KIND_STR, .offset = offsetof(struct setting, filter.queue) - offsetof(struct setting, filter), .max = SETTING_TEXT_MAX, .nullable = true },
-    { .name = "task_type", .kind = JSON_KIND_STR, .offset = offsetof(struct setting, filter.task_type) - offsetof(struct setting, filter), .max = SETTING_TEXT_MAX, .nullable = true },
-    { .name = "name", .kind = JSON_KIND_STR, .offset = offsetof(struct setting, filter.name) - offsetof(struct setting, filter), .max = SETTING_TEXT_MAX, .nullable = true },
+    { .name = "queue", .kind = JSON_KIND_STR, .offset = offsetof(struct setting, filter.queue) - offsetof(struct setting, filter), .max = SETTING_TEXT_MAX, .characters = true, .nullable = true },
+    { .name = "task_type", .kind = JSON_KIND_STR, .offset = offsetof(struct setting, filter.task_type) - offsetof(struct setting, filter), .max = SETTING_TEXT_MAX, .characters = true, .nullable = true },
+    { .name = "name", .kind = JSON_KIND_STR, .offset = offsetof(struct setting, filter.name) - offsetof(struct setting, filter), .max = SETTING_TEXT_MAX, .characters = true, .nullable = true },
 };
 static const struct json_field setting_fields[] = {
     { .name = "name", .kind = JSON_KIND_STR, AT(name), .max = SETTING_TEXT_MAX, .characters = true },
@@ -141,16 +142,79 @@ enum err setting_read(struct str doc, struct arena *a, struct setting *ret, stru
 
 /* ---- rules between members ---- */
 
+static bool setting_is_visible(struct str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (s.p[i] <= ' ' || s.p[i] > '~')
+            return false;
+    return true;
+}
+
+static bool setting_is_word(struct str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        char c = ascii_lower(s.p[i]);
+        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && c != '-' && c != '_')
+            return false;
+    }
+    return s.n > 0;
+}
+
+/* A host that ends with a number is an address, in four decimal numbers: 127.1 would be understood as one, too. */
+static bool setting_is_host(struct str host)
+{
+    struct address a;
+    struct str label = host, rest = host;
+    if (host.n > 2 && host.p[0] == '[')
+        return host.p[host.n - 1] == ']' && address_parse(str_sub(host, 1, host.n - 1), &a);
+    for (size_t i = 0; i < rest.n; i = str_find(rest, '.', i) + 1) {
+        label = str_sub(rest, i, str_find(rest, '.', i));
+        if (!setting_is_word(label))
+            return false;
+    }
+    bool is_name = label.n > 0 && !is_digit(label.p[0]);
+    return is_name || address_parse(host, &a);
+}
+
+static bool setting_is_port(struct str port)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < port.n; i++)
+        n = is_digit(port.p[i]) && n <= UINT16_MAX ? 10 * n + port.p[i] - '0' : UINT16_MAX + 1;
+    return n > 0 && n <= UINT16_MAX;
+}
+
 static enum err setting_check_url(struct str url, struct error *e)
 {
-    size_t at = str_starts(url, S("https://")) ? 8 : str_starts(url, S("http://")) ? 7 : 0;
-    size_t end = str_find(url, '/', at);
-    if (!at || at == url.n || end == at)
+    size_t at = str_starts(url, S("https://")) ? 8 : str_starts(url, S("http://")) ? 7 : 0, end = at;
+    while (end < url.n && !memchr("/?#", url.p[end], 3))
+        end++;
+    if (!at || end == at)
         return error_field(e, "url", "must start with https:// or http:// and a host");
-    for (size_t i = 0; i < url.n; i++)
-        if (url.p[i] <= ' ' || url.p[i] > '~')
-            return error_field(e, "url", "must be visible ASCII");
-    return str_find(url, '@', at) < end ? error_field(e, "url", "must not hold a user name or password") : ERR_OK;
+    if (!setting_is_visible(url))
+        return error_field(e, "url", "must be visible ASCII");
+    struct str host = str_sub(url, at, end);
+    if (str_find(host, '@', 0) < host.n)
+        return error_field(e, "url", "must not hold a user name or password");
+    if (str_find(url, '#', 0) < url.n)
+        return error_field(e, "url", "must not have a fragment (#)");
+    size_t colon = str_find(host, ':', host.p[0] == '[' ? str_find(host, ']', 0) : 0);
+    if (colon < host.n && !setting_is_port(str_sub(host, colon + 1, host.n)))
+        return error_field(e, "url", "has no valid port");
+    if (!setting_is_host(str_sub(host, 0, colon)))
+        return error_field(e, "url",
+                           "must have its host written plainly: a name, or an address as four decimal numbers");
+    return ERR_OK;
+}
+
+/* The token goes into a header. */
+static enum err setting_check_push(const struct channel *c, struct error *e)
+{
+    if (!c->topic.n)
+        return error_field(e, "topic", "is required");
+    if (!setting_is_word(c->topic))
+        return error_field(e, "topic", "must be letters, digits, '-' and '_'");
+    return setting_is_visible(c->token) ? ERR_OK : error_field(e, "token", "must be visible ASCII without blanks");
 }
 
 /* Without % and !, by which old mail servers were told to pass a mail on to another domain. */
@@ -196,16 +260,21 @@ static enum err setting_check_channel(int kind, const struct channel *c, struct 
     for (size_t i = 0; i < c->to.n; i++)
         if (!setting_is_address(to[i]))
             return error_field(e, "to", "'" STR_FMT "' is not an address", STR_ARG(to[i]));
-    if (kind == CHANNEL_PUSH && !c->topic.n)
-        return error_field(e, "topic", "is required");
+    if (kind == CHANNEL_PUSH && setting_check_push(c, e))
+        return e->code;
     bool sealed = kind == CHANNEL_SLACK_WEBHOOK && str_starts(c->url, S("enc:")); /* it was checked before */
     return kind == CHANNEL_EMAIL || sealed ? ERR_OK : setting_check_url(c->url, e);
 }
 
 enum err setting_check(const struct setting *s, struct error *e)
 {
-    if (str_has_control(s->name))
-        return error_field(e, "name", "must not hold control characters");
+    const struct {
+        const char *field;
+        struct str text;
+    } texts[] = { { "name", s->name }, { "user_id", s->user_id }, { "filter.name", s->filter.name } };
+    for (size_t i = 0; i < array_count(texts); i++)
+        if (str_has_control(texts[i].text))
+            return error_field(e, texts[i].field, "must not hold control characters");
     if (s->kind < 0)
         return error_field(e, "delivery_type", "is required: EMAIL, SLACK_WEBHOOK, HTTP_WEBHOOK or PUSH");
     bool ends = s->on_failure || s->on_missed || s->on_dead_letter || s->on_alert; /* so that it can recover */

@@ -59,6 +59,11 @@ struct str slot_key_name(struct str key)
     return str_sub(key, from, key.n);
 }
 
+enum late_cause slot_late_cause(enum slot_kind kind)
+{
+    return kind == SLOT_OVERLAP ? LATE_SLOT : LATE_KEY;
+}
+
 enum slot_answer slot_decide(const struct slot_need *need, size_t waiting, bool held_ahead, bool promised)
 {
     if (held_ahead)

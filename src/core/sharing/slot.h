@@ -35,7 +35,8 @@ struct slot_need {
  * ret, set them again. */
 size_t slot_needs(const struct task *t, struct slot_need ret[SLOTS_MAX]);
 enum slot_kind slot_kind_of(struct str key);
-struct str slot_key_name(struct str key); /* for people: the recurring task's id, or the concurrency key */
+struct str slot_key_name(struct str key);             /* for people: the recurring task's id, or the concurrency key */
+enum late_cause slot_late_cause(enum slot_kind kind); /* what makes a task late that waits for such a slot */
 
 /* What a due task does if all slots of the key are taken and `waiting` other tasks are in its line.
  * - held_ahead: an occurrence that was claimed ahead holds the overlap slot (slot_is_held_ahead). It is a later run, so

@@ -1,8 +1,9 @@
 /* One row for each alert. Its function gives the value at the end of a minute, which is compared with the threshold.
- * If the condition has a second part, such as a least number of failures, the value is 0 while that does not hold. */
+ * If the condition has a second part, such as a least number of failures, its value is 0 while that does not hold. */
 #include "core/stats/alerts.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 const char *const alert_severity_names[] = {
@@ -47,10 +48,14 @@ static int64_t alert_attempts(const struct stats_history *h, size_t at, size_t m
     return stats_history_sum(h, at, minutes, STAT_EXECUTED) + stats_history_sum(h, at, minutes, STAT_LOST);
 }
 
+static double alert_failed_part(const struct stats_history *h, size_t at)
+{
+    return alert_ratio(stats_history_sum(h, at, 10, STAT_FAULTS), alert_attempts(h, at, 10));
+}
+
 static double alert_failures(const struct stats_history *h, size_t at)
 {
-    int64_t faults = stats_history_sum(h, at, 10, STAT_FAULTS);
-    return faults < FAILURES_LEAST ? 0 : alert_ratio(faults, alert_attempts(h, at, 10));
+    return stats_history_sum(h, at, 10, STAT_FAULTS) < FAILURES_LEAST ? 0 : alert_failed_part(h, at);
 }
 
 static double alert_late(const struct stats_history *h, size_t at)
@@ -200,8 +205,11 @@ BURN(api, alert_bad_requests, 0.001)
 
 /* ---- the table ---- */
 
-#define FAST "The error budget of a month is used up within days"
-#define SLOW "The error budget of a month is used up before its end"
+#define STARTS   "Tasks start more than 5 s late"
+#define ATTEMPTS "Attempts fail by faults of Belfry"
+#define REQUESTS "Requests are answered with 500 or 503"
+#define FAST     ": the error budget of a month for that is used up within days"
+#define SLOW     ": the error budget of a month for that is used up before its end"
 
 /* Alerts without a function go by struct alert_facts in their own way. */
 /* clang-format off */
@@ -213,34 +221,76 @@ static const struct alert_rule {
     double (*value)(const struct stats_history *h, size_t at);
     const char *unit, *summary;
     int64_t (*since)(const struct stats_history *h, const struct alert_facts *f, double *ret);
+    const char *when;                                          /* it holds then; NULL: above the threshold */
+    double (*shown)(const struct stats_history *h, size_t at); /* the value while it does not hold; NULL: the same */
 } alert_rules[] = {
-    { "BelfryDown", ALERT_CRITICAL, 1, 0, NULL, "servers", "No server of Belfry answers" },
-    { "BelfryNothingClaimed", ALERT_CRITICAL, 5, 0, alert_nothing_claimed, "tasks", "Due tasks wait, and none is claimed", alert_uncounted_since },
+    { "BelfryDown", ALERT_CRITICAL, 1, 0, NULL, "servers", "No server of Belfry answers", .when = "below 1 server" },
+    { "BelfryNothingClaimed", ALERT_CRITICAL, 5, 0, alert_nothing_claimed, "tasks", "Due tasks wait, and none is claimed", alert_uncounted_since, .when = "above 0 tasks, if none is claimed for 2 min" },
     { "BelfryDeadLetters", ALERT_HIGH, 10, 10, alert_dead_letters, "tasks/min", "Tasks become dead letters" },
     { "BelfrySlowRuns", ALERT_HIGH, 15, 30, alert_slow_runs, "s", "One in 20 attempts runs for longer than 30 s" },
-    { "BelfryFailures", ALERT_HIGH, 5, 0.01, alert_failures, "ratio", "More than 1 % of the attempts fail" },
+    { "BelfryFailures", ALERT_HIGH, 5, 0.01, alert_failures, "ratio", "More than 1 % of the attempts fail", .when = "above 1 %, if at least 20 fail in 10 min", .shown = alert_failed_part },
     { "BelfryLate", ALERT_HIGH, 5, 5, alert_late, "s", "One in 100 tasks starts more than 5 s late" },
     { "BelfryBacklogGrowing", ALERT_MEDIUM, 15, 500, alert_backlog_growing, "tasks/min", "The backlog grows" },
     { "BelfryQueueDeep", ALERT_MEDIUM, 5, 1000, alert_queue_deep, "tasks", "More than 1,000 due tasks wait" },
     { "BelfryBusy", ALERT_MEDIUM, 10, 0.8, alert_busy, "ratio", "More than 80 % of the worker slots are in use" },
     { "BelfryLowWaits", ALERT_MEDIUM, 1, 300, alert_low_waits, "s", "A due task of low priority has waited for more than 5 min" },
-    { "BelfryNoLeader", ALERT_MEDIUM, 2, 0, NULL, "leaders", "No node of the cluster leads" },
+    { "BelfryNoLeader", ALERT_MEDIUM, 2, 0, NULL, "leaders", "No node of the cluster leads", .when = "below 1 leader" },
     { "BelfryRecoveries", ALERT_MEDIUM, 5, 0, alert_recoveries, "tasks/min", "Claims of processes that died are released again and again" },
     { "BelfryClockSkew", ALERT_MEDIUM, 2, 0.5, alert_clock_skew, "s", "The clock of a node differs from that of the store", alert_clock_set_since },
     { "BelfryNotificationsStuck", ALERT_MEDIUM, 1, 300, NULL, "s", "A notification has been due for more than 5 min" },
     { "BelfryStoreSlow", ALERT_MEDIUM, 5, 1, alert_store_slow, "s", "One in 100 operations waits for more than 1 s for the store" },
     { "BelfryClaimsFailing", ALERT_MEDIUM, 5, 0, alert_claims_failing, "claims/min", "The store does not answer claims", alert_store_lost_since },
     { "BelfryBackendDown", ALERT_MEDIUM, 1, 0, NULL, "backends", "The queue, the events or the lease of the fleet cannot be reached", alert_backend_lost_since },
-    { "BelfryStartBudgetFast", ALERT_CRITICAL, 0, 14.4, alert_start_fast, "x budget", FAST },
-    { "BelfryStartBudgetSlow", ALERT_MEDIUM, 0, 1, alert_start_slow, "x budget", SLOW },
-    { "BelfrySuccessBudgetFast", ALERT_CRITICAL, 0, 14.4, alert_success_fast, "x budget", FAST },
-    { "BelfrySuccessBudgetSlow", ALERT_MEDIUM, 0, 1, alert_success_slow, "x budget", SLOW },
-    { "BelfryApiBudgetFast", ALERT_CRITICAL, 0, 14.4, alert_api_fast, "x budget", FAST },
-    { "BelfryApiBudgetSlow", ALERT_MEDIUM, 0, 1, alert_api_slow, "x budget", SLOW },
+    { "BelfryStartBudgetFast", ALERT_CRITICAL, 0, 14.4, alert_start_fast, "x budget", STARTS FAST },
+    { "BelfryStartBudgetSlow", ALERT_MEDIUM, 0, 1, alert_start_slow, "x budget", STARTS SLOW },
+    { "BelfrySuccessBudgetFast", ALERT_CRITICAL, 0, 14.4, alert_success_fast, "x budget", ATTEMPTS FAST },
+    { "BelfrySuccessBudgetSlow", ALERT_MEDIUM, 0, 1, alert_success_slow, "x budget", ATTEMPTS SLOW },
+    { "BelfryApiBudgetFast", ALERT_CRITICAL, 0, 14.4, alert_api_fast, "x budget", REQUESTS FAST },
+    { "BelfryApiBudgetSlow", ALERT_MEDIUM, 0, 1, alert_api_slow, "x budget", REQUESTS SLOW },
     { "BelfryWatchdog", ALERT_NONE, 0, 0, NULL, "", "Always fires: if it does not arrive, alerting is broken" },
 };
 /* clang-format on */
 static_assert(array_count(alert_rules) <= ALERTS_MAX, "raise ALERTS_MAX");
+
+/* ---- for people ---- */
+
+static void alert_number_text(const char *unit, double value, char out[ALERT_TEXT])
+{
+    static const struct {
+        const char *unit, *one, *many;
+        double factor;
+    } words[] = {
+        { "ratio", "%", "%", 100 },
+        { "servers", "server", "servers", 1 },
+        { "leaders", "leader", "leaders", 1 },
+        { "backends", "backend", "backends", 1 },
+        { "tasks", "task", "tasks", 1 },
+        { "tasks/min", "task a minute", "tasks a minute", 1 },
+        { "claims/min", "claim a minute", "claims a minute", 1 },
+        { "x budget", "times the budget", "times the budget", 1 },
+    };
+    const char *word = unit;
+    double factor = 1;
+    for (size_t i = 0; i < array_count(words); i++)
+        if (strcmp(words[i].unit, unit) == 0) {
+            factor = words[i].factor;
+            word = value * factor == 1 ? words[i].one : words[i].many;
+        }
+    value *= factor;
+    snprintf(out, ALERT_TEXT, value > -1000 && value < 1000 ? "%.3g%s%s" : "%.0f%s%s", value, *word ? " " : "", word);
+}
+
+void alert_value_text(const struct alert *a, char out[ALERT_TEXT])
+{
+    alert_number_text(a->unit, a->value, out);
+}
+
+void alert_limit_text(const struct alert *a, char out[ALERT_TEXT])
+{
+    char number[ALERT_TEXT];
+    alert_number_text(a->unit, a->threshold, number);
+    snprintf(out, ALERT_TEXT, "%s%s", a->when ? a->when : "above ", a->when ? "" : number);
+}
 
 /* ---- judging ---- */
 
@@ -248,8 +298,10 @@ static void alert_judge_figures(const struct alert_rule *r, const struct stats_h
 {
     size_t last = h->n - 1, first = last;
     ret->value = r->value(h, last);
-    if (ret->value <= r->threshold)
+    if (ret->value <= r->threshold) {
+        ret->value = r->shown ? r->shown(h, last) : ret->value;
         return;
+    }
     while (first > 0 && last - first < ALERTS_BACK_MINUTES && r->value(h, first - 1) > r->threshold)
         first--;
     ret->since_ms = h->from_ms + (int64_t)first * STATS_MINUTE_MS;
@@ -309,6 +361,7 @@ size_t alerts_judge(const struct stats_history *h, const struct alert_facts *fac
         ret[i] = (struct alert){ .name = r->name,
                                  .summary = r->summary,
                                  .unit = r->unit,
+                                 .when = r->when,
                                  .severity = r->severity,
                                  .threshold = r->threshold,
                                  .has_threshold = true,

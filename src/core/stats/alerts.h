@@ -34,6 +34,7 @@ struct alert_facts {
 struct alert {
     const char *name; /* also of its section in docs/RUNBOOK.md, in lower case */
     const char *summary, *unit;
+    const char *when; /* it holds then, in words; NULL: above the threshold */
     enum alert_severity severity;
     enum alert_state state;
     double value, threshold;
@@ -42,7 +43,12 @@ struct alert {
     int64_t since_ms; /* the first minute in which the condition held; 0: it does not hold, or that is not known */
 };
 
-enum { ALERTS_MAX = 32 };
+enum { ALERTS_MAX = 32, ALERT_TEXT = 64 };
 
 /* Judges all alerts at the end of the last minute of the history. Returns how many there are. */
 size_t alerts_judge(const struct stats_history *h, const struct alert_facts *facts, struct alert ret[ALERTS_MAX]);
+
+/* The value with its unit in words: "26 %", "1 server". */
+void alert_value_text(const struct alert *a, char out[ALERT_TEXT]);
+/* On which side of which limit it holds: "above 1 %", "below 1 server". The alert must have a threshold. */
+void alert_limit_text(const struct alert *a, char out[ALERT_TEXT]);

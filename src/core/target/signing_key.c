@@ -24,6 +24,7 @@ static const struct json_field secret_fields[] = {
     { .name = "secret", .kind = JSON_KIND_STR, AT(secret), .min = 1, .max = SECRET_TEXT_MAX, .required = true },
     { .name = "public_key", .kind = JSON_KIND_STR, AT(public_key) },
     { .name = "until", .kind = JSON_KIND_TIME, AT(until_ms) },
+    { .name = "rotated", .kind = JSON_KIND_TIME, AT(rotated_ms) },
 };
 #undef AT
 static const struct json_field secret_field = { .name = "secrets", .kind = JSON_KIND_OBJECT, .fields = secret_fields, .count = array_count(secret_fields) };
@@ -62,6 +63,8 @@ static void signing_secret_write(struct jw *w, const struct signing_secret *s)
         jw_kv_str(w, "public_key", s->public_key);
     if (s->until_ms)
         jw_kv_time(w, "until", s->until_ms);
+    if (s->rotated_ms)
+        jw_kv_time(w, "rotated", s->rotated_ms);
     jw_object_end(w);
 }
 

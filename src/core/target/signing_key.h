@@ -23,6 +23,7 @@ struct signing_secret {
     struct str secret;     /* whsec_… or whsk_…, or encrypted */
     struct str public_key; /* whpk_… of ED25519; else empty */
     int64_t until_ms;      /* of an older one: it signs until then; 0: the current one */
+    int64_t rotated_ms;    /* of an older one: when another one took its place; 0: not known */
 };
 
 struct signing_key {

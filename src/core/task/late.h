@@ -22,20 +22,21 @@ enum {
     X(PAUSED, "the task or its queue was paused")                                                                      \
     X(CREATED, "it was created or moved after its time")                                                               \
     X(SPREAD, "spread_seconds")                                                                                        \
-    X(SLOT, "no slot of its concurrency key was free, or its previous run was not over")                               \
+    X(SLOT, "its previous run was not over")                                                                           \
     X(LIMIT, "a limit of its queue or tenant")                                                                         \
     X(BREAKER, "a circuit breaker was open")                                                                           \
     X(RETRY_AFTER, "its host had sent Retry-After")                                                                    \
     X(HOST, "its host had as many calls as one host gets")                                                             \
     X(ROOM, "no worker had a free slot")                                                                               \
-    X(BACKLOG, "nothing held it: it waited for its turn")
+    X(BACKLOG, "nothing held it: it waited for its turn")                                                              \
+    X(KEY, "no slot of its concurrency key was free")
 
 enum late_cause {
 #define X(id, text) LATE_##id,
     LATE_CAUSE_MAP(X)
 #undef X
 };
-enum { LATE_CAUSES = LATE_BACKLOG + 1 };
+enum { LATE_CAUSES = LATE_KEY + 1 };
 
 extern const char *const late_cause_names[LATE_CAUSES + 1]; /* "NONE", "DOWN" …; NULL at the end */
 

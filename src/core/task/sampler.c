@@ -15,19 +15,22 @@ bool sampler_is_fixed(const struct trace *t)
 }
 
 /* The last digits are random in the ids of every tracing library. */
-static bool sampler_is_in_ratio(const char id[TRACE_ID + 1], double ratio)
+static bool sampler_is_in_ratio(uint64_t low, double ratio)
 {
-    uint64_t part = 0;
-    for (int i = TRACE_ID - SAMPLED_DIGITS; i < TRACE_ID; i++)
-        part = part << 4 | (uint64_t)(is_digit(id[i]) ? id[i] - '0' : id[i] - 'a' + 10);
-    return (double)part < ratio * (double)(1ull << (4 * SAMPLED_DIGITS));
+    uint64_t range = 1ull << (4 * SAMPLED_DIGITS);
+    return (double)(low & (range - 1)) < ratio * (double)range;
 }
 
 bool sampler_wants(struct sampler *s, const struct trace *t, int64_t now_ms)
 {
     if (t->span[0])
         return t->sampled && bucket_take(&s->by_callers, 1, now_ms) == 1;
-    return sampler_is_in_ratio(t->id, s->ratio);
+    return sampler_is_in_ratio(trace_span_parse(t->id + TRACE_ID - TRACE_SPAN), s->ratio);
+}
+
+bool sampler_wants_new(const struct sampler *s, struct uuid id)
+{
+    return sampler_is_in_ratio(trace_new_low(id), s->ratio);
 }
 
 bool sampler_wants_failure(struct sampler *s, int64_t now_ms)

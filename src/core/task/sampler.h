@@ -18,4 +18,6 @@ void sampler_init(struct sampler *s, double ratio, int64_t now_ms);
 /* Whether the answer depends on the trace alone: then sampler_wants changes nothing and may be called by any thread. */
 bool sampler_is_fixed(const struct trace *t);
 bool sampler_wants(struct sampler *s, const struct trace *t, int64_t now_ms);
+/* The same of trace_new(id), and cheaper: it is asked of every attempt. Any thread. */
+bool sampler_wants_new(const struct sampler *s, struct uuid id);
 bool sampler_wants_failure(struct sampler *s, int64_t now_ms);

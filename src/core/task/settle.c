@@ -36,6 +36,7 @@ struct settle_facts settle_facts_of(const struct task *t, const struct outcome *
         .target = t->target,
         .place = a && settle_may_fail(o) ? fingerprint_place(t, a) : S(""),
         .queue = t->queue,
+        .name = t->name,
         .version = t->version,
         .run = t->run,
         .trace = trace_without_state(t->trace),

@@ -71,7 +71,7 @@ struct settle_facts {
     /* the target's place (core/task/fingerprint.h), for the cause of a failure; at most PLACE_MAX bytes */
     struct str place;
     /* for those who watch, like the next; version: 0, if the worker is older than this release */
-    struct str queue;
+    struct str queue, name;
     int64_t version;
     /* for the log and for traces: struct task, `run`, and its `trace` without the caller's tracestate */
     struct uuid run;

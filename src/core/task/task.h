@@ -185,8 +185,10 @@ struct task {
     struct str last_error;
     struct str cause;    /* FAILED: the fingerprint of the failure (core/task/fingerprint.h), to group by; else empty */
     int64_t resolved_ms; /* FAILED: when a user removed it from the dead letters; 0: not removed */
-    struct str resolution; /* JSON object text: by whom and how; empty: none */
-    bool deleted;          /* a user removed it from the lists; its executions stay */
+    /* JSON object text. FAILED: who removed it, and how. PAUSED: who paused it, why and until when (core/task/pause.h).
+     * Empty: none, not known. */
+    struct str resolution;
+    bool deleted; /* a user removed it from the lists; its executions stay */
 };
 
 struct tasks {

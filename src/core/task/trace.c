@@ -83,15 +83,23 @@ static void trace_put_hex(uint64_t v, char out[TRACE_SPAN])
 }
 
 /* The trace of a task that continues none. An id must not be all zeros. */
-static void trace_derive(struct uuid of, struct trace *ret)
+static uint64_t trace_derive_half(struct uuid of, int half)
 {
     char bytes[sizeof of.b + 1];
     memcpy(bytes, of.b, sizeof of.b);
-    for (int half = 0; half < 2; half++) {
-        bytes[sizeof of.b] = (char)half;
-        uint64_t bits = hash_bytes(HASH_STABLE, (struct str){ bytes, sizeof bytes });
-        trace_put_hex(bits | (uint64_t)half, ret->id + half * TRACE_SPAN);
-    }
+    bytes[sizeof of.b] = (char)half;
+    return hash_bytes(HASH_STABLE, (struct str){ bytes, sizeof bytes }) | (uint64_t)half;
+}
+
+static void trace_derive(struct uuid of, struct trace *ret)
+{
+    for (int half = 0; half < 2; half++)
+        trace_put_hex(trace_derive_half(of, half), ret->id + half * TRACE_SPAN);
+}
+
+uint64_t trace_new_low(struct uuid id)
+{
+    return trace_derive_half(id, 1);
 }
 
 /* The caller's trace, whose span made the recurring task, becomes the link of a new one. */
@@ -110,6 +118,11 @@ struct trace trace_new(struct uuid id)
     return trace;
 }
 
+struct uuid trace_begin(struct uuid id, struct uuid run)
+{
+    return uuid_is_nil(run) ? id : run;
+}
+
 struct trace trace_read(struct str kept, enum task_kind kind, struct uuid id, struct uuid run)
 {
     struct trace trace = { .sampled = true };
@@ -118,7 +131,7 @@ struct trace trace_read(struct str kept, enum task_kind kind, struct uuid id, st
     if (is_caller && kind == TASK_OCCURRENCE)
         trace_link(&trace);
     if (!trace.span[0])
-        trace_derive(uuid_is_nil(run) ? id : run, &trace);
+        trace_derive(trace_begin(id, run), &trace);
     if (kept.n && str_cut(&rest, ' ', &request) && !str_eq(request, none))
         trace.request = request;
     trace.state = trace.span[0] ? rest : (struct str){ NULL, 0 };

@@ -41,7 +41,10 @@ struct trace trace_read(struct str kept, enum task_kind kind, struct uuid id, st
 struct str trace_without_state(struct str kept);    /* a part of it */
 struct str trace_for_steps(const struct task *run); /* the task.trace of its steps */
 struct trace trace_new(struct uuid id);             /* one that begins here, for a new id */
-uint64_t trace_span_parse(const char *text);        /* digits, at most TRACE_SPAN; 0: the text is empty */
+uint64_t trace_new_low(struct uuid id);             /* the second half of the id of that one */
+/* The id that the trace of a task begins with, if it continues none: that of its run, or its own. */
+struct uuid trace_begin(struct uuid id, struct uuid run);
+uint64_t trace_span_parse(const char *text); /* digits, at most TRACE_SPAN; 0: the text is empty */
 
 /* The spans of one attempt, of its call to the target, of a request, and of a run of a workflow or a step that has
  * steps of its own (fence 0: it has one span, whose id its steps can compute). Every process computes the same. Never

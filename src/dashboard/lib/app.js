@@ -38,7 +38,7 @@ export const PAGES = {
     queues: ['Queues', '../page/queues.js', ['queues:read']],
     nodes: ['Nodes', '../page/nodes.js', ['status:read'], []],
     alerts: ['Alerts', '../page/alerts.js', ['notifications:read', 'status:read'], ['notifications:read']],
-    admin: ['Admin', '../page/admin.js', ['admin']],
+    admin: ['Admin', '../page/admin.js', ['admin', 'signing-keys:read']],
 };
 // A page of one thing: tasks/ID.
 /** @type {Record<string, string>} */
@@ -185,7 +185,7 @@ export function startApp(root, onEnd) {
             const word = action.label.slice(0, -1);
             ask({ title: `${word}${subject?.name ? ' ' + subject.name : ''}?`, danger: action.danger, confirm: word, keep: 'Keep it',
                 action: () => action,
-                body: CONSEQUENCES[word] ?? '', submit: perform });
+                body: action.effect ?? CONSEQUENCES[word] ?? '', submit: perform });
             return null;
         }
         try {
@@ -290,7 +290,8 @@ function firstAction(key) {
     const places = own && !document.querySelector('#main .bulk') ? [own.querySelector('.w-acts'), own]
         : ['.bulk [data-actions]', 'aside.panel .actions', '[data-actions]', '.actions',
             '.head'].map(p => document.querySelector(`#main ${p}`));
-    return /** @type {HTMLElement | null} */ (places.map(p => p?.querySelector('button:enabled')).find(Boolean) ?? null);
+    const harmless = ':is(button:enabled, a.button):not(.danger, .fail, li:has(.fail) *)';
+    return /** @type {HTMLElement | null} */ (places.map(p => p?.querySelector(harmless)).find(Boolean) ?? null);
 }
 
 /** @type {Record<string, string>} */

@@ -5,7 +5,8 @@ import { withQuery } from './api.js';
 /**
  * @typedef {{
  *   label: string, scope: string, method: string, path: string, body?: any, etag?: number | string | null,
- *   cli: string[] | null, danger?: boolean, done?: string, hint?: string, ask?: () => void
+ *   cli: string[] | null, danger?: boolean, done?: string, hint?: string, ask?: () => void,
+ *   effect?: string
  * }} Action
  */
 
@@ -27,8 +28,13 @@ export function curl(action, origin) {
     return lines.join(' \\\n  ');
 }
 
+// A command as it is copied: it goes to the server of this page, not to that of the shell.
+/** @param {string} line */
+export const here = line => !line.startsWith('belfry ') || line.includes(' --server ') ? line
+    : line.split(' && ').map(one => `${one} --server ${location.origin}`).join(' && ');
+
 /** @param {Action} action */
-export const cli = action => action.cli ? 'belfry ' + action.cli.map(quote).join(' ') : null;
+export const cli = action => action.cli ? here('belfry ' + action.cli.map(quote).join(' ')) : null;
 
 /** @param {any} task @param {string} verb @param {string} command @param {Partial<Action>} [more] @returns {Action} */
 const onTask = (task, verb, command, more = {}) => ({ label: verb, scope: 'tasks:write', method: 'POST',
@@ -66,6 +72,15 @@ export function taskActions(task, holds = '') {
     }
     list.push({ label: 'Explain', scope: 'tasks:read', method: 'GET', path: `/v1/tasks/${task.id}/explain`, cli: ['explain', task.id] });
     return list;
+}
+
+// For a time ("2h") or until one ("2026-02-10T08:00:00Z"). Of a task that is paused already, what is left empty is taken away.
+/** @param {any} task @param {{reason?: string | null, until?: string | null}} how @returns {Action} */
+export function pauseTask(task, how) {
+    const none = task.status === 'PAUSED' ? null : undefined;
+    return onTask(task, 'pause', 'pause', { label: 'Pause', done: `${named(task)} is paused`, body: { reason: how.reason || none,
+        [how.until && !/^\d{4}-/.test(how.until) ? 'for' : 'until']: how.until || none }, cli: none === null && !(how.reason && how.until) ? null
+        : ['pause', task.id, ...how.reason ? ['--reason', how.reason] : [], ...how.until ? ['--until', how.until] : []] });
 }
 
 // What reverses an action, if anything does.
@@ -227,15 +242,15 @@ export const testSetting = setting => ({ label: 'Send a test', scope: 'notificat
 function settingWords(s) {
     const c = s.delivery_config, on = ['success', 'failure', 'retry', 'missed', 'dead_letter', 'recovered', 'alert'].filter(word => s['on_' + word]);
     const usual = s.mode === 'CHANGES' && s.group_window === '5m' && s.repeat_every === '4h' && s.max_per_hour === 60
-        && !s.filter.task_type && !c.priority;
-    const where = /** @type {Record<string, string[]>} */ ({ HTTP_WEBHOOK: ['--webhook', c.url ?? 'URL', ...c.secret ? ['--secret',
-        c.secret] : []],
-        SLACK_WEBHOOK: ['--slack', c.url ?? 'URL'], PUSH: ['--push', `${c.url ?? 'URL'}/${c.topic ?? 'TOPIC'}`, ...c.token ? ['--token',
+        && !s.filter.task_type && !c.priority && !s.steps?.length;
+    const where = /** @type {Record<string, string[]>} */ ({ HTTP_WEBHOOK: ['--webhook', c.url, ...c.secret ? ['--secret',
+        c.secret] : [], ...c.signing_key ? ['--signing-key', c.signing_key] : []],
+        SLACK_WEBHOOK: ['--slack', c.url], PUSH: ['--push', `${c.url}/${c.topic}`, ...c.token ? ['--token',
             c.token] : []],
         EMAIL: ['--email', (c.to ?? []).join(',')] })[s.delivery_type];
-    return usual && on.length ? ['notify', 'add', s.name || 'NAME', ...where, '--on', on.join(','), ...s.filter.queue ? ['--queue',
+    return usual && on.length ? ['notify', 'add', s.name, ...where, '--on', on.join(','), ...s.filter.queue ? ['--queue',
         s.filter.queue] : [],
-        ...s.filter.name ? ['--name', s.filter.name] : [], ...s.after > 1 ? ['--after', String(s.after)] : [],
+        ...s.filter.name ? ['--name', s.filter.name] : [], ...s.after > 1 ? ['--after', String(s.after)] : [], ...s.user_id ? ['--user', s.user_id] : [],
         ...s.group_wait === '10s' ? [] : ['--wait', s.group_wait]] : null;
 }
 
@@ -266,13 +281,27 @@ export function revokeKey(key, own) {
 export const newKey = (v, tenant, now) => ({ label: 'New key', scope: 'admin', method: 'POST', path: '/v1/api-keys',
     body: { name: v.name, scopes: v.scopes, ...tenant ? { tenant } : {},
         ...v.days ? { expires_at: new Date(now + Number(v.days) * 86400000).toISOString() } : {} },
-    cli: ['key', 'create', v.name || 'NAME', '--scopes', v.scopes.join(','), ...v.days ? ['--expires-in', `${v.days}d`] : [],
+    cli: ['key', 'create', v.name, '--scopes', v.scopes.join(','), ...v.days ? ['--expires-in', `${v.days}d`] : [],
         ...tenant ? ['--tenant', tenant] : []] });
 
 /** @param {Record<string, string>} v @returns {Action} */
 export const newTenant = v => ({ label: 'New tenant', scope: 'admin', method: 'POST', path: '/v1/tenants',
     body: { name: v.name, ...v.max_pending ? { max_pending: Number(v.max_pending) } : {} },
-    cli: ['tenant', 'create', v.name || 'NAME', ...v.max_pending ? ['--max-pending', v.max_pending] : []] });
+    cli: ['tenant', 'create', v.name, ...v.max_pending ? ['--max-pending', v.max_pending] : []] });
+
+/** @param {Record<string, string>} v @returns {Action} */
+export const newSigningKey = v => ({ label: 'New signing key', scope: 'signing-keys:write', method: 'POST', path: '/v1/signing-keys',
+    body: { name: v.name, algorithm: v.algorithm, ...v.host ? { host: v.host } : {} },
+    cli: ['signing-keys', 'add', v.name, '--algorithm', v.algorithm, ...v.host ? ['--host', v.host] : []] });
+
+/** @param {any} key @param {string} overlap @returns {Action} */
+export const rotateSigningKey = (key, overlap) => ({ label: 'Rotate…', scope: 'signing-keys:write', method: 'POST',
+    path: `/v1/signing-keys/${key.id}/rotate`, body: { overlap }, cli: ['signing-keys', 'rotate', key.id, '--overlap', overlap] });
+
+/** @param {any} key @returns {Action} */
+export const removeSigningKey = key => ({ label: 'Remove…', scope: 'signing-keys:write', method: 'DELETE', danger: true,
+    path: `/v1/signing-keys/${key.id}`, cli: ['signing-keys', 'remove', key.id], done: `${key.name || 'The key'} is removed`,
+    effect: 'What it signed is sent without a signature, or with the key for all other hosts. It cannot be taken back.' });
 
 // ---- a task that is written or changed
 
@@ -280,26 +309,32 @@ export const newTenant = v => ({ label: 'New tenant', scope: 'admin', method: 'P
 const FLAGS = { name: '--name', cron_expression: '--cron', time_zone: '--tz', calendar: '--calendar', queue: '--queue',
     priority: '--priority', run_at: '--at', concurrency_key: '--concurrency-key' };
 
-// The words for a field; null: the command line cannot say it.
-/** @param {string} name @param {any} value @returns {string[] | null} */
+/** @param {any} x what is expected @returns {string[]} */
+const expectFlags = x => x.within_seconds ? ['--expect-within', `${x.within_seconds}s`] : ['--expect-success-by', x.success_by,
+    ...x.days ? ['--expect-days', x.days] : []];
+
+// The words for a field. What has no option of its own is set as the API has it.
+/** @param {string} name @param {any} value @returns {string[]} */
 function fieldWords(name, value) {
-    if (value === null) return null;
+    const plain = ['--set', `${name}=${JSON.stringify(value)}`];
+    if (value === null) return plain;
     if (FLAGS[name]) return [FLAGS[name], String(value)];
     if (name === 'interval_seconds') return ['--every', `${value}s`];
     if (name === 'timeout_ms') return ['--timeout', `${value}ms`];
     if (name === 'overlap_policy') return ['--overlap', value.toLowerCase().replaceAll('_', '-')];
-    if (name === 'retry') return Object.keys(value).join() === 'max_attempts' ? ['--max-attempts', String(value.max_attempts)] : null;
-    return null;
+    if (name === 'notify' && value.length) return value.flatMap((/** @type {string} */ s) => ['--notify', s]);
+    if (name === 'expect') return expectFlags(value);
+    if (name === 'retry') return Object.keys(value).join() === 'max_attempts' ? ['--max-attempts', String(value.max_attempts)] : plain;
+    return plain;
 }
 
 /** @param {any} task null: it is new @param {Record<string, any>} change @returns {Action} */
 export function saveTask(task, change) {
     const { target_type: type, target_config: config, ...rest } = change;
-    const words = Object.entries(task ? change : rest).map(([name, value]) => fieldWords(name, value)), said = words.every(w => w !== null);
-    const all = /** @type {string[]} */ (words.flat());
+    const all = Object.entries(task ? change : rest).flatMap(([name, value]) => fieldWords(name, value));
     if (task) return { label: 'Edit', scope: 'tasks:write', method: 'PATCH', path: `/v1/tasks/${task.id}`, body: change, etag: task.version,
-        cli: said ? ['edit', task.id, ...all, '--if-version', String(task.version)] : null };
+        cli: ['edit', task.id, ...all, '--if-version', String(task.version)] };
     return { label: 'Create', scope: 'tasks:write', method: 'POST', path: '/v1/tasks', body: change,
-        cli: said && type === 'HTTP_CALLBACK' && config?.url ? ['add', ...all, ...config.method === 'POST' ? [] : ['-X', config.method], config.url]
+        cli: type === 'HTTP_CALLBACK' && config?.url ? ['add', ...all, ...config.method === 'POST' ? [] : ['-X', config.method], config.url]
             : null };
 }

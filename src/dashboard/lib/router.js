@@ -14,7 +14,9 @@ export function parseRoute(hash) {
             return part;
         }
     });
-    return { parts: parts.length ? parts : ['overview'], query: new URLSearchParams(at < 0 ? '' : text.slice(at + 1)), hash };
+    const query = new URLSearchParams(at < 0 ? '' : text.slice(at + 1));
+    if (parts[0] === 'alerts' && parts.length === 2) query.set('incident', /** @type {string} */ (parts.pop())); // as older messages have it
+    return { parts: parts.length ? parts : ['overview'], query, hash };
 }
 
 /**

@@ -45,7 +45,7 @@ export function historyOfExecutions(executions, cut, now) {
 }
 
 // A delay that a gate made says nothing about the scheduler.
-const HELD = new Set(['PAUSED', 'CREATED', 'SPREAD', 'SLOT', 'LIMIT', 'BREAKER', 'RETRY_AFTER', 'HOST']);
+const HELD = new Set(['PAUSED', 'CREATED', 'SPREAD', 'SLOT', 'KEY', 'LIMIT', 'BREAKER', 'RETRY_AFTER', 'HOST']);
 
 // From the figures of minutes. None, if fewer minutes than `least` are over since the first that counted something.
 /** @param {any} stats the answer of /v1/stats @param {number} [least] @returns {History | null} */
@@ -67,14 +67,14 @@ export function historyOfStats(stats, least = 3) {
 // Attempts that failed, by what they said, the most frequent first.
 /** @param {any[]} executions */
 export function causesOf(executions) {
-    /** @type {Map<string, {error: string, queue: string, count: number, last: string, task: string}>} */
+    /** @type {Map<string, {error: string, said: string | null, queue: string, count: number, last: string, task: string}>} */
     const causes = new Map();
     for (const e of executions) {
         if (e.status !== 'FAILED' && e.status !== 'LOST') continue;
         const error = e.error_message ?? (e.status === 'LOST' ? 'lost: its worker went away' : 'failed'), key = error + '\u0000' + e.queue;
         const found = causes.get(key);
         if (found) found.count++;
-        else causes.set(key, { error, queue: e.queue ?? '', count: 1, last: e.completed_at, task: e.task_id });
+        else causes.set(key, { error, said: e.error_message ?? null, queue: e.queue ?? '', count: 1, last: e.completed_at, task: e.task_id });
     }
     return [...causes.values()].sort((a, b) => b.count - a.count);
 }

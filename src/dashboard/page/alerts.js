@@ -5,11 +5,13 @@ import { isOperator, maybe } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { count, number, rough } from '../lib/time.js';
 import { ackIncident, muteIncident, resend } from '../lib/command.js';
+import { checkTable } from '../view/check.js';
 import { badge, icon } from '../view/icons.js';
 import { actionList, ago, copyButton, empty, section, segments, taskLink, userText, when } from '../view/parts.js';
 import { readRunbook, runbookSection } from '../view/runbook.js';
-import { askSetting, CHANNELS, destination, eventsOf, sendTest, settingDetail, tasksOf } from '../view/setting.js';
+import { askSetting, CHANNELS, destination, eventsOf, knowKeys, sendTest, settingDetail, tasksOf } from '../view/setting.js';
 import { table } from '../view/table.js';
+import { whoOf } from '../view/verdict.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
 
@@ -24,13 +26,21 @@ export const page = {
 
     async load(ctx) {
         const may = ctx.can('notifications:read'), all = ctx.route.query.get('show') === 'all';
-        const [incidents, settings, sent, alerts, runbook] = await Promise.all([
+        const [incidents, settings, sent, checks, alerts, runbook] = await Promise.all([
             may ? maybe('/v1/incidents', { limit: 100, state: all ? null : 'OPEN' }) : null,
             may ? maybe('/v1/notification-settings', { limit: 100 }) : null,
-            may ? maybe('/v1/notifications', { limit: 30 }) : null,
+            may ? maybe('/v1/notifications', { limit: 30 }) : null, may ? maybe('/v1/checks', { limit: 100 }) : null,
             isOperator() && ctx.can('status:read') ? maybe('/v1/alerts') : null, ctx.route.query.get('rule') ? readRunbook() : null]);
-        return { incidents: incidents?.incidents ?? null, settings: settings?.notification_settings ?? [],
-            sent: sent?.notifications ?? [], alerts: alerts?.alerts ?? [], runbook };
+        const linked = ctx.route.query.get('incident'), listed = incidents?.incidents ?? null;
+        // A link of a message opens its incident, also when that is over.
+        const one = listed && linked && !listed.some((/** @type {any} */ i) => i.id === linked)
+            ? await maybe(`/v1/incidents/${encodeURIComponent(linked)}`) : null;
+        const [groups, keys] = await Promise.all([ctx.can('dlq:read') ? maybe('/v1/dlq', { group_by: 'cause' }) : null,
+            may && ctx.can('signing-keys:read') ? maybe('/v1/signing-keys', { limit: 100 }) : null]);
+        knowKeys(keys?.signing_keys ?? []);
+        return { hosts: new Map((groups?.groups ?? []).map((/** @type {any} */ g) => [g.cause, g.host])),
+            incidents: one ? [one, ...listed] : listed, settings: settings?.notification_settings ?? [],
+            sent: sent?.notifications ?? [], checks: checks?.checks ?? [], alerts: alerts?.alerts ?? [], runbook };
     },
 
     view(data, ctx) {
@@ -41,13 +51,15 @@ export const page = {
                     ? segments('Show', [['Open', link(['alerts']), !all], ['All', link(['alerts'], { show: 'all' }), all]]) : null),
             h('p.second', answer(data.alerts, data.incidents))),
             data.incidents ? section('incidents', 'Incidents', { note: 'what fails in the same way is one' }, data.incidents.length
-                ? incidents(data.incidents, names, ctx)
+                ? incidents(data, names, ctx)
                 : data.settings.length ? h('p.second', 'Nothing to tell.')
                     : empty('Nobody is told of failures.', 'A setting says who is told of what.',
                         'belfry notify add ops --webhook https://hooks.example.com/belfry --on failure,recovered')) : null,
             data.incidents ? section('settings', 'Settings', { note: 'who is told of what', more: ctx.can('notifications:write')
                 ? h('button.small', { onclick: () => askSetting(ctx) }, 'New setting…') : null }, data.settings.length
                 ? settings(data.settings, ctx) : h('p.second', 'Nobody is told of anything yet.')) : null,
+            data.checks.length ? section('checks', 'Checks', { note: 'tasks that are expected to succeed in time', more: copyButton('belfry notify checks',
+                'CLI') }, checkTable(data.checks, ctx)) : null,
             data.alerts.length ? section('rules', 'Rules', { note: 'judged at the end of each minute; the runbook has a section for each' },
                 rules(data, ctx)) : null,
             data.sent.length ? section('sent', 'Sent', {}, sent(data.sent, names, ctx)) : null];
@@ -63,7 +75,7 @@ function answer(alerts, known) {
     const firing = alerts.filter(a => a.state === 'firing' && a.severity !== 'none'), pending = alerts.filter(a => a.state === 'pending');
     const open = known?.filter(i => i.state === 'OPEN'), is = (/** @type {any[]} */ list) => list.length === 1 ? 'is' : 'are';
     const unseen = open?.filter(i => !i.acknowledged_at) ?? [];
-    return [h('b', !open ? '' : open.length
+    return [h('b', !open ? 'This key may not see incidents, settings and what was sent: it lacks notifications:read. ' : open.length
         ? `${count(open.length, 'incident')} ${is(open)} open, ${unseen.length || 'none'} not acknowledged. `
         : 'No incident is open. '),
     firing.length ? `${count(firing.length, 'rule')} ${firing.length === 1 ? 'fires' : 'fire'}: ${firing.map(a => a.name).join(', ')}. `
@@ -75,18 +87,22 @@ const incidentState = i => i.state === 'CLOSED' ? badge('COMPLETED', { word: i.r
     : i.muted_until ? badge('PAUSED', { word: 'Muted' }) : i.acknowledged_at ? badge('APPROVAL', { word: 'Acknowledged', calm: true })
         : badge('LATE', { word: 'Open' });
 
-/** @param {any[]} list @param {Map<string, string>} names @param {Context} ctx */
-function incidents(list, names, ctx) {
+// What failed: the host, if it is known, and the tasks.
+/** @param {any} i @param {Map<string, string>} hosts */
+const where = (i, hosts) => [hosts.get(i.cause) ?? /^host:(.*)/.exec(i.cause)?.[1], i.kind === 'ALERT' ? i.detail : whoOf(i)].filter(Boolean).join(': ');
+
+/** @param {any} data @param {Map<string, string>} names @param {Context} ctx */
+function incidents(data, names, ctx) {
     const open = ctx.route.query.get('incident');
-    return table(ctx, { rows: list, key: i => i.id, label: 'Incidents', opened: i => i.id === open, inner: i => incident(i, ctx), columns: [
+    return table(ctx, { rows: data.incidents, key: i => i.id, label: 'Incidents', opened: i => i.id === open, inner: i => incident(i, ctx), columns: [
         { title: h('span.hidden-text', 'Open'), class: 'check', cell: i => h('button.plain.square.small', {
             'aria-label': `${i.id === open ? 'Close' : 'Open'} the incident`, 'aria-expanded': String(i.id === open),
             onclick: () => go(relink(ctx.route, { incident: i.id === open ? null : i.id })) }, icon(i.id === open ? 'down' : 'right')) },
         { title: 'State', class: 'from-s', cell: incidentState },
         { title: 'What', class: 'anywhere', cell: i => [h('b', KINDS[i.kind] ?? i.kind), ' ',
-            userText(i.tasks[0]?.error ?? i.cause), i.detail ? h('span.sub', userText(i.detail)) : null, h('span.sub.only-s', incidentState(i))] },
+            userText(i.tasks[0]?.error ?? i.cause), h('span.sub', userText(where(i, data.hosts)), ', told to ',
+                userText(names.get(i.setting) ?? '–')), h('span.sub.only-s', incidentState(i))] },
         { title: 'Tasks', class: 'num', cell: i => number(i.count) },
-        { title: 'Told to', class: 'from-m', cell: i => userText(names.get(i.setting) ?? '–') },
         { title: 'Told', class: 'num from-m', cell: i => i.told ? `${number(i.told)} times`.replace(/^1 times$/, 'once') : h('span.label',
             'not yet') },
         { title: 'First', class: 'num from-m second', cell: i => ago(i.first_at, ctx) },
@@ -113,14 +129,6 @@ const ruleState = a => a.severity === 'none' ? badge('open', { word: 'Watches' }
     { word: 'Fires' })
     : a.state === 'pending' ? badge('LATE', { word: 'Pending' }) : badge('COMPLETED', { word: 'Quiet' });
 
-/** @param {number} value @param {string | undefined} unit */
-function figure(value, unit) {
-    const shown = unit === 'ratio' ? value * 100 : value;
-    const text = Number.isInteger(shown) ? number(shown) : String(Number(shown.toPrecision(3)));
-    const word = shown === 1 && unit && unit.length > 3 ? unit.replace(/s$/, '') : unit;
-    return `${text}${unit === 'ratio' ? ' %' : word ? ' ' + word : ''}`;
-}
-
 /** @param {any} data @param {Context} ctx */
 function rules(data, ctx) {
     const open = ctx.route.query.get('rule'), href = (/** @type {any} */ a) => relink(ctx.route, { rule: a.name === open ? null : a.name });
@@ -131,8 +139,8 @@ function rules(data, ctx) {
             userText(a.summary)), h('span.sub.only-s',
             ruleState(a))] },
         { title: 'Severity', class: 'from-m second', cell: a => a.severity },
-        { title: 'Value', class: 'num', cell: a => figure(a.value, a.unit) },
-        { title: 'Limit', class: 'num from-s', cell: a => a.threshold === undefined ? h('span.label', '–') : figure(a.threshold, a.unit) },
+        { title: 'Value', class: 'num', cell: a => a.value_text },
+        { title: 'Fires', class: 'from-s second', cell: a => a.fires ?? 'always' },
         { title: 'For', class: 'num from-m second', cell: a => a.for_seconds ? rough(a.for_seconds * 1000) : h('span.label', 'at once') },
         { title: 'Since', class: 'num from-m second', cell: a => a.since ? ago(a.since, ctx) : '–' },
         { title: 'Runbook', class: 'from-s nowrap', cell: a => h('a', { href: href(a), 'aria-label': `Runbook of ${a.name}`,

@@ -57,7 +57,7 @@ export const page = {
         const marks = marksOf(data.calendars, days, z), dayPeaks = peaksOf(fires, Math.max(now, chosenDay), nextDay(chosenDay, z));
         const asTable = ctx.route.query.get('as') === 'table';
         return [h('header', { key: 'head' }, head(ctx, days),
-        h('p.second', answer(total, over, peaks, z, data.read.complete))),
+        h('p.second', answer(total, over, peaks, z, data.read.complete, [...fires].filter(([m, n]) => m >= now && m < end && n === peaks[0]?.fires).length - 1))),
         total ? h('div.split', { key: 'split' }, h('div.stack', asTable ? tables(fires, days, chosenDay, z, now, ctx) : maps(data, ctx,
             { days, z, now, chosenDay, at, capacity, marks, dayPeaks })), h('div.stack', minuteView(data, ctx, at, z, capacity),
             peakTable(peaks, ctx, z), markTable(marks, z, d => relink(ctx.route, { from: new Date(d).toISOString(), day: null, at: null }), ctx.now)))
@@ -118,13 +118,17 @@ function capacityOf(data) {
     return Math.floor(slots * MINUTE / Math.max(1, mean));
 }
 
-/** @param {number} total @param {[number, number][]} over @param {any[]} peaks @param {string} z @param {boolean} complete */
-function answer(total, over, peaks, z, complete) {
+/**
+ * @param {number} total @param {[number, number][]} over @param {any[]} peaks @param {string} z @param {boolean} complete
+ * @param {number} ties how many other minutes are as full
+ */
+function answer(total, over, peaks, z, complete, ties) {
     const first = over.length ? Math.min(...over.map(([at]) => at)) : NaN;
     return [h('b', `${number(total)}${complete ? '' : ' or more'} fires are to come. `), over.length ? h('span.hold',
         `${count(over.length, 'minute')} bring more than can start in time; the first is ${day(first, z)} ${clock(first, z).slice(0, 5)}.`)
         : peaks.length ? ['No minute brings more than can start in time; the fullest is ',
-            `${day(peaks[0].at, z)} ${clock(peaks[0].at, z).slice(0, 5)} with ${number(peaks[0].fires)}.`] : 'They are spread evenly.'];
+            `${day(peaks[0].at, z)} ${clock(peaks[0].at, z).slice(0, 5)} with ${number(peaks[0].fires)}`,
+            ties > 0 ? `, and ${count(ties, 'other minute')} ${ties === 1 ? 'is' : 'are'} as full.` : '.'] : 'They are spread evenly.'];
 }
 
 /** @param {any} data @param {Context} ctx @param {any} v */

@@ -6,7 +6,7 @@ import { count, number, parse } from '../lib/time.js';
 import { archive, redrive, retryLetter } from '../lib/command.js';
 import { icon } from '../view/icons.js';
 import { ago, copyButton, empty, segments, taskLink, userText } from '../view/parts.js';
-import { jobView } from '../view/job.js';
+import { jobView, settledJob } from '../view/job.js';
 import { table } from '../view/table.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
@@ -24,8 +24,10 @@ export const page = {
             listed ? get('/v1/dlq', { cause: mode === 'causes' ? cause : null, resolved: mode === 'archived' ? 'true' : null,
                 cursor: q.get('cursor'), limit: LETTERS, view: 'brief' }) : null,
             get('/v1/jobs', { limit: 50 }), job ? maybe(`/v1/jobs/${encodeURIComponent(job)}`) : null]);
+        const recent = jobs.jobs.filter((/** @type {any} */ j) => j.kind === 'redrive' && j.id !== watched?.id && (j.state === 'RUNNING'
+            || ctx.now - parse(j.finished_at) < JOB_SHOWN_MS));
         return { groups: groups.groups, letters: letters?.tasks ?? null, next: letters?.pagination?.next_cursor ?? null,
-            watched, jobs: jobs.jobs.filter((/** @type {any} */ j) => j.kind === 'redrive' && j.id !== watched?.id) };
+            watched: await settledJob(watched), jobs: await Promise.all(recent.map(settledJob)) };
     },
 
     view(data, ctx) {
@@ -55,22 +57,21 @@ function answer(data, total) {
         running ? `A re-drive runs: ${number(running.done)} of ${number(running.total)} sent again, ${number(running.failed_again ?? 0)} failed again.` : ''];
 }
 
-/** @param {any} data @param {Context} ctx @param {string} cause */
-const jobOf = (data, ctx, cause) => data.jobs.find((/** @type {any} */ j) => j.filter?.cause === cause && (j.state === 'RUNNING'
-    || ctx.now - parse(j.finished_at) < JOB_SHOWN_MS));
+/** @param {any} data @param {string} cause */
+const jobOf = (data, cause) => data.jobs.find((/** @type {any} */ j) => j.filter?.cause === cause);
 
-/** @param {any} data @param {Context} ctx @param {string} cause */
-const runs = (data, ctx, cause) => jobOf(data, ctx, cause)?.state === 'RUNNING' || (data.watched?.state === 'RUNNING'
+/** @param {any} data @param {string} cause */
+const runs = (data, cause) => jobOf(data, cause)?.state === 'RUNNING' || (data.watched?.state === 'RUNNING'
     && data.watched.filter?.cause === cause);
 
 /** @param {any} data @param {Context} ctx */
 function causes(data, ctx) {
     const open = ctx.route.query.get('cause');
     const known = new Set(data.groups.map((/** @type {any} */ g) => g.cause));
-    const emptied = data.jobs.filter((/** @type {any} */ j) => !known.has(j.filter?.cause) && jobOf(data, ctx, j.filter?.cause) === j);
+    const emptied = data.jobs.filter((/** @type {any} */ j) => !known.has(j.filter?.cause) && jobOf(data, j.filter?.cause) === j);
     return h('section', { key: 'causes', 'aria-label': 'Causes' }, emptied.map((/** @type {any} */ j) => jobView(j, ctx)),
         data.groups.length ? table(ctx, { rows: data.groups, key: g => g.cause, label: 'Causes', opened: g => g.cause === open,
-            inner: g => [jobOf(data, ctx, g.cause) ? jobView(jobOf(data, ctx, g.cause), ctx) : null, letters(data, ctx)], columns: [
+            inner: g => [jobOf(data, g.cause) ? jobView(jobOf(data, g.cause), ctx) : null, letters(data, ctx)], columns: [
                 { title: h('span.hidden-text', 'Open'), class: 'check', cell: g => h('button.plain.square.small',
                     { 'aria-label': `${g.cause === open ? 'Close' : 'Open'} ${g.last_error}`, 'aria-expanded': String(g.cause === open),
                     onclick: () => go(relink(ctx.route, { cause: g.cause === open ? null : g.cause, cursor: null })) },
@@ -84,7 +85,7 @@ function causes(data, ctx) {
                 { title: 'Letters', class: 'num', cell: g => h('b', number(g.count)) },
                 { title: 'First', class: 'num from-m second', cell: g => ago(g.first_failed_at, ctx) },
                 { title: 'Last', class: 'num from-m second', cell: g => ago(g.last_failed_at, ctx) },
-                { title: h('span.hidden-text', 'Actions'), class: 'num w-acts', hidden: !ctx.can('dlq:write'), cell: g => runs(data, ctx, g.cause) ? h('button.small', { disabled: true }, 'Re-drive runs')
+                { title: h('span.hidden-text', 'Actions'), class: 'num w-acts', hidden: !ctx.can('dlq:write'), cell: g => runs(data, g.cause) ? h('button.small', { disabled: true }, 'Re-drive runs')
                     : h('button.small', { onclick: () => askRedrive(ctx, g) }, 'Re-drive…') }] }) : null);
 }
 

@@ -4,10 +4,10 @@ import { h } from '../lib/dom.js';
 import { get, maybe, Problem, request } from '../lib/api.js';
 import { go, link } from '../lib/router.js';
 import { parse, zoneOf } from '../lib/time.js';
-import { cli, curl, saveTask } from '../lib/command.js';
+import { curl, saveTask } from '../lib/command.js';
 import { fieldNamed, fieldOf } from '../view/dialog.js';
 import { icon } from '../view/icons.js';
-import { copyButton, pretty, section, userText } from '../view/parts.js';
+import { copyButtons, pretty, section, userText } from '../view/parts.js';
 import { compareFires, firesDiff } from '../view/fires.js';
 import { cronInWords } from '../view/schedule.js';
 
@@ -24,12 +24,12 @@ export const page = {
     async load(ctx, before) {
         if (before) return before; // what one types is not loaded away
         const id = ctx.route.parts[1], path = `/v1/tasks/${encodeURIComponent(id)}`, [queues,
-            calendars] = await Promise.all([maybe('/v1/queues', { limit: 200 }), maybe('/v1/calendars',
-            { limit: 200 })]);
-        const names = { queues: (queues?.queues ?? []).map((/** @type {any} */ q) => q.name),
+            calendars, settings] = await Promise.all([maybe('/v1/queues', { limit: 200 }), maybe('/v1/calendars',
+            { limit: 200 }), ctx.can('notifications:read') ? maybe('/v1/notification-settings', { limit: 100 }) : null]);
+        const names = { settings: settings?.notification_settings ?? [], queues: (queues?.queues ?? []).map((/** @type {any} */ q) => q.name),
             calendars: (calendars?.calendars ?? []).map((/** @type {any} */ c) => c.name) };
         if (id === 'new') {
-            ctx.ui.values = { ...valuesOf({ queue: 'default', priority: 5, target_type: 'HTTP_CALLBACK', target_config: { method: 'POST' },
+            ctx.ui.values = { ...valuesOf({ notify: [], queue: 'default', priority: 5, target_type: 'HTTP_CALLBACK', target_config: { method: 'POST' },
                 retry: { max_attempts: 5 }, time_zone: zoneOf('local') }), when: 'cron', cron_expression: '0 8 * * MON-FRI' };
             preview(ctx);
             return { task: null, names, upcoming: [] };
@@ -46,8 +46,7 @@ export const page = {
         const changed = () => { preview(ctx); ctx.set({}); };
         const errors = ctx.ui.errors ?? {}, change = changeOf(task, values), some = Object.keys(change).length > 0;
         const action = saveTask(task, change);
-        const zone = values.time_zone || 'UTC', fires = ctx.ui.preview ?? [];
-        const line = cli(action);
+        const zone = values.time_zone || 'UTC', fires = ctx.ui.preview;
         return [h('header.head', { key: 'head' }, h('a', { href: link(['tasks']) }, 'Tasks'), h('span.label', '/'),
             task ? [h('a', { href: link(['tasks', task.id]) }, userText(task.name ?? 'task')), h('span.label', '/')] : null,
             h('h1', { tabindex: -1 }, task ? 'Edit' : 'New task'), h('span.grow'),
@@ -60,7 +59,7 @@ export const page = {
                 values, errors[f.name], false, changed)))),
             section('preview', 'What it does', { note: values.when === 'cron' ? cronInWords(values.cron_expression ?? '') ?? '' : '' },
                 ctx.ui.previewError ? h('p.error', { role: 'status' }, icon('failed'), ctx.ui.previewError)
-                : firesDiff(compareFires(task ? data.upcoming : [], fires), zone, !!task && data.upcoming.length > 0))),
+                : fires && firesDiff(compareFires(task ? data.upcoming : [], fires), zone, !!task && data.upcoming.length > 0))),
         h('div.stack', section('task', 'Task', {}, h('div.form', fields(values, data).filter(f => f.group === 'task').map(f => fieldOf(f,
             values, errors[f.name], false, changed)))),
             task && some ? section('changes', 'What changes', {}, h('table',
@@ -68,8 +67,7 @@ export const page = {
                 h('tbody', Object.entries(change).map(([name, value]) => h('tr', { key: name }, h('td', labelOf(values, name)),
                     h('td.mono.second.anywhere',
                 userText(text(task[name]))), h('td.mono.anywhere', userText(text(value)))))))) : null,
-            section('commands', 'As a command', {}, h('div.chips', copyButton(curl(action, location.origin), 'curl'),
-                line ? copyButton(line, 'CLI') : null), h('pre.command', curl(action, location.origin)))))];
+            section('commands', 'As a command', {}, h('div.chips', copyButtons(action)), h('pre.command', curl(action, location.origin)))))];
     },
 };
 
@@ -86,7 +84,9 @@ function valuesOf(task) {
             priority: String(task.priority ?? 5), target_type: task.target_type, url: config.url ?? '', method: config.method ?? 'POST',
         payload: task.payload === undefined || task.payload === null ? '' : pretty(task.payload), timeout_ms: task.timeout_ms
             ? String(task.timeout_ms) : '', max_attempts: String(task.retry?.max_attempts ?? 5),
-            concurrency_key: task.concurrency_key ?? '' };
+            concurrency_key: task.concurrency_key ?? '', expects: task.expect?.within_seconds ? 'within' : task.expect ? 'by' : '',
+        success_by: task.expect?.success_by ?? '', days: task.expect?.days ?? '', within_seconds: String(task.expect?.within_seconds ?? ''),
+        notify: task.notify ?? [] };
 }
 
 /** @param {Record<string, any>} v @param {any} data @returns {(import('../view/dialog.js').Field & {group: string})[]} */
@@ -112,7 +112,29 @@ function fields(v, data) {
         { group: 'task', name: 'priority', label: 'Priority', type: 'number', hint: '0 to 9; higher ones run first' }, { group: 'task',
             name: 'timeout_ms', label: 'Timeout, ms', type: 'number' }, { group: 'task', name: 'max_attempts', label: 'Attempts',
             type: 'number' }, { group: 'task', name: 'concurrency_key', label: 'Concurrency key',
-            hint: 'tasks with the same key run one after another' }];
+            hint: 'tasks with the same key run one after another' }, ...expectFields(v, data)];
+}
+
+// Until when it has to succeed, and who is told of it.
+/** @param {Record<string, any>} v @param {any} data @returns {(import('../view/dialog.js').Field & {group: string})[]} */
+function expectFields(v, data) {
+    const known = data.names.settings.map((/** @type {any} */ s) => s.name || s.id), others = v.notify.filter((/** @type {string} */ n) => !known.includes(n));
+    return [{ group: 'task', name: 'expects', label: 'Expected', type: 'select', hint: 'settings that are told of what is missed are told if it does not come',
+        options: [['', 'nothing'], ...v.when === 'once' ? [] : /** @type {[string, string][]} */ ([['by', 'a success by a time of day']]),
+            ['within', 'a success again and again']] },
+    ...v.expects === 'by' && v.when !== 'once' ? [{ group: 'task', name: 'success_by', label: 'By', placeholder: '06:00', hint: 'in the time zone of its schedule' },
+        { group: 'task', name: 'days', label: 'On', placeholder: 'MON-FRI', hint: 'empty: every day' }] : [],
+    ...v.expects === 'within' ? [{ group: 'task', name: 'within_seconds', label: 'Within, seconds', type: 'number' }] : [],
+    ...known.length || others.length ? [{ group: 'task', name: 'notify', label: 'Tells', type: 'checks', hint: 'none: the settings that its name and queue match',
+        options: [...others, ...known].map(n => /** @type {[string, string]} */ ([n, n])) }] : []];
+}
+
+/** @param {Record<string, any>} v @param {any} task @returns {any} null: nothing */
+function expectOf(v, task) {
+    if (v.expects === 'within') return { within_seconds: Number(v.within_seconds) };
+    if (v.expects !== 'by' || v.when === 'once') return null;
+    const { success_by: by, days } = task?.expect ?? {};
+    return by === v.success_by && (days ?? '') === v.days ? task.expect : { success_by: v.success_by, ...v.days ? { days: v.days } : {} };
 }
 
 /** @param {Record<string, any>} v @returns {Record<string, any>} */
@@ -138,7 +160,8 @@ function wantedOf(v, task) {
         ...v.target_type === 'HTTP_CALLBACK' ? { target_type: 'HTTP_CALLBACK', target_config: { ...task?.target_config ?? {}, url: v.url,
             method: v.method } } : {}, ...payload === undefined ? task?.payload !== undefined ? { payload: null } : {} : { payload },
         ...v.timeout_ms ? { timeout_ms: Number(v.timeout_ms) } : {}, retry: { ...task?.retry ?? {}, max_attempts: Number(v.max_attempts) },
-            concurrency_key: v.concurrency_key || null };
+            concurrency_key: v.concurrency_key || null, expect: expectOf(v, task), notify: v.notify.length ? v.notify
+            : task?.notify?.length ? null : task?.notify ?? null };
 }
 
 // Only what differs.
@@ -153,7 +176,7 @@ function changeOf(task, v) {
 
 // A field as the form calls it.
 /** @param {Record<string, any>} v @param {string} name */
-const labelOf = (v, name) => fieldNamed(fields(v, { names: { queues: [], calendars: [] } }), name)?.label ?? name.replaceAll('_', ' ');
+const labelOf = (v, name) => fieldNamed(fields(v, { names: { queues: [], calendars: [], settings: [] } }), name)?.label ?? name.replaceAll('_', ' ');
 
 // The fires of what is typed, a moment after the last key.
 /** @param {Context} ctx */
@@ -187,7 +210,7 @@ async function save(ctx, data, action) {
             problem: '' });
         /** @type {Record<string, string>} */
         const errors = {};
-        for (const e of error instanceof Problem ? error.errors : []) errors[e.field.replace(/^target_config\./, '').replace(/^retry\./,
+        for (const e of error instanceof Problem ? error.errors : []) errors[e.field.replace(/^target_config\./, '').replace(/^(retry|expect)\./,
             '')] = e.message;
         const known = Object.keys(errors).some(name => name in ctx.ui.values);
         ctx.set({ errors, problem: known ? '' : /** @type {Error} */ (error).message });

@@ -3,9 +3,9 @@ import { h } from '../lib/dom.js';
 import { get } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { clock, count, parse, span, zoneOf } from '../lib/time.js';
-import { cli, curl, executionList } from '../lib/command.js';
+import { executionList } from '../lib/command.js';
 import { badge, icon } from '../view/icons.js';
-import { copyButton, empty, instant, section, segments, userText } from '../view/parts.js';
+import { copyButtons, empty, instant, section, segments, userText } from '../view/parts.js';
 import { badTimes, checkTimes, presets, resolved, timeField, timeShown } from '../view/moments.js';
 import { freshBar, isHeld, steady, table } from '../view/table.js';
 import { DELAYS } from './task.js';
@@ -14,7 +14,7 @@ import { DELAYS } from './task.js';
 
 const LIMIT = 100;
 /** @type {Record<string, string>} */
-const FILTERS = { status: 'state', worker: 'worker', queue: 'queue', from: 'ended after', to: 'ended before' };
+const FILTERS = { status: 'state', worker: 'worker', queue: 'queue', error: 'error', from: 'ended after', to: 'ended before' };
 
 const TIMES = ['from', 'to'];
 
@@ -39,11 +39,10 @@ export const page = {
     view(data, ctx) {
         const filter = filterOf(ctx.route.query), status = filter.status ?? '';
         const failed = data.rows.filter((/** @type {any} */ e) => e.status === 'FAILED' || e.status === 'LOST').length;
-        const action = executionList(data.bad.length ? {} : resolved(filter, TIMES, ctx.now)), line = cli(action);
+        const action = executionList(data.bad.length ? {} : resolved(filter, TIMES, ctx.now));
         return [
             h('header', { key: 'head' }, h('div.head', h('h1', { tabindex: -1 }, 'Executions'), h('span.second',
-                `the latest ${data.rows.length}`), h('span.grow'), h('span.chips.from-s', copyButton(curl(action, location.origin), 'curl'),
-                    line ? copyButton(line, 'CLI') : null),
+                `the latest ${data.rows.length}`), h('span.grow'), h('span.chips.from-s', copyButtons(action)),
                 segments('State', [['All', relink(ctx.route, { status: null, cursor: null }), !status], ['Completed',
                     relink(ctx.route, { status: 'COMPLETED', cursor: null }), status === 'COMPLETED'],
                     ['Failed', relink(ctx.route, { status: 'FAILED,LOST', cursor: null }), status === 'FAILED,LOST']])),
@@ -76,7 +75,7 @@ function chips(ctx, filter) {
             cursor: null })) }, icon('close')))),
     h('button.add', { key: 'add', onclick: () => ctx.ask({ title: 'Filter executions', confirm: 'Filter',
         fields: [{ name: 'queue', label: 'Queue', value: filter.queue ?? '' }, { name: 'worker', label: 'Worker',
-        value: filter.worker ?? '' },
+        value: filter.worker ?? '' }, { name: 'error', label: 'Error', value: filter.error ?? '', hint: 'the whole text' },
         timeField('from', 'Ended after', filter), timeField('to', 'Ended before', filter)],
     submit: async v => { checkTimes(v, TIMES); go(relink(ctx.route, { ...v, cursor: null })); } }) }, icon('plus'), 'Filter'),
     presets(ctx, 'from', 'Ended in'));

@@ -9,7 +9,7 @@ import { badge, icon } from '../view/icons.js';
 import { budgets, tenantUse } from '../view/objectives.js';
 import { ago, bar, empty, section, userText } from '../view/parts.js';
 import { plainTable } from '../view/table.js';
-import { verdictOf } from '../view/verdict.js';
+import { unseenBy, verdictOf } from '../view/verdict.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
 
@@ -23,15 +23,16 @@ export const page = {
     async load(ctx, before) {
         const tenant = ctx.route.query.get('tenant');
         const slow = before && before.tenant === tenant && Date.now() - before.slowAt < SLOW_MS ? before : await loadSlow(ctx, tenant);
-        const [status, breakers, queues, groups, blocked, upcoming] = await Promise.all([
+        const [status, breakers, queues, groups, blocked, upcoming, incidents] = await Promise.all([
             get('/v1/scheduler/status'), ctx.can('queues:read') ? maybe('/v1/breakers', { limit: 100 }) : null, ctx.can('queues:read')
                 ? maybe('/v1/queues', { limit: 200 }) : null,
             ctx.can('dlq:read') ? maybe('/v1/dlq', { group_by: 'cause' }) : null, maybe('/v1/tasks',
-                { status: 'BLOCKED', limit: 50, view: 'brief' }), maybe('/v1/upcoming', { limit: 200 })]);
+                { status: 'BLOCKED', limit: 50, view: 'brief' }), maybe('/v1/upcoming', { limit: 200 }),
+            ctx.can('notifications:read') ? maybe('/v1/incidents', { state: 'OPEN', limit: 50 }) : null]);
         return { slowAt: slow.slowAt, alerts: slow.alerts, history: slow.history, causes: slow.causes, approvals: slow.approvals,
-            cut: slow.cut, recent: slow.recent, tenants: slow.tenants, tenant, status,
+            cut: slow.cut, counted: slow.counted, recent: slow.recent, tenants: slow.tenants, tenant, status,
             breakers: breakers?.breakers ?? [], queues: queues?.queues ?? [], groups: groups?.groups ?? [], blocked: blocked?.tasks ?? [],
-                upcoming: upcoming?.upcoming ?? [] };
+                upcoming: upcoming?.upcoming ?? [], incidents: incidents?.incidents ?? [], unseen: unseenBy(ctx.can) };
     },
 
     view(data, ctx) {
@@ -82,7 +83,15 @@ export async function loadSlow(ctx, tenant) {
         && now - parse(e.completed_at) < 300000).map((/** @type {any} */ e) => e.delay_ms).sort((/** @type {number} */ a,
             /** @type {number} */ b) => a - b);
     return { slowAt: now, alerts: alerts?.alerts ?? [], history, causes: causesOf(executions).slice(0, 6), approvals: waiting.flat(), cut,
+        counted: countedOf(executions, cut ? null : from),
         tenants: tenants?.tenants ?? [], recent: percentile(lately, .99) };
+}
+
+// The time that causes are counted in: a link to them opens no others, however long the page has been open.
+/** @param {any[]} executions @param {string | null} from null: since the first of them */
+function countedOf(executions, from) {
+    const ends = executions.map(e => parse(e.completed_at)), first = from ?? new Date(Math.min(...ends)).toISOString();
+    return ends.length ? { from: first, to: new Date(Math.max(...ends) + 1).toISOString() } : {};
 }
 
 /** @param {import('../view/verdict.js').Need[]} list @param {Context} ctx */
@@ -126,8 +135,9 @@ export function figures(data) {
         hist.created ? null : h('a.figure', { href: link(['tasks'], { status: 'RUNNING' }), key: 'running' }, h('span.label',
             h('span', 'Running'), h('span', 'now')), h('span.value', number(running || status.tasks.RUNNING)), h('span.label',
             `${number(status.tasks.SCHEDULED)} scheduled`)),
-        hist.dead ? rates('Dead letters', hist.dead, link(['dlq']), { bad: true }) : h('a.figure', { href: link(['dlq']), key: 'dlq' },
-            h('span.label', h('span', 'Dead letters'), h('span', 'in all')), h('span.value', number(status.tasks.FAILED)),
+        data.unseen.includes('dead letters') ? null : hist.dead ? rates('Dead letters', hist.dead, link(['dlq']), { bad: true }) : h('a.figure', { href: link(['dlq']), key: 'dlq' },
+            h('span.label', h('span', 'Dead letters'), h('span', 'in all')), h('span.value', number(data.groups.reduce((/** @type {number} */ n,
+                /** @type {any} */ g) => n + g.count, 0))),
             h('span.label', count(data.groups.length, 'cause')))));
 }
 
@@ -183,8 +193,8 @@ export function causes(data, ctx) {
             'Last'))),
             h('tbody', data.causes.map((/** @type {any} */ c) => h('tr', { key: c.error + c.queue }, h('td.anywhere',
                 h('a.quiet', { href: link(['tasks', c.task]) }, userText(c.error))), h('td.from-s.second', userText(c.queue)),
-                h('td.num', h('a.quiet', { href: link(['executions'], { status: 'FAILED,LOST', queue: c.queue, from: '1h' }) },
-                    number(c.count))),
+                h('td.num', c.said && c.queue ? h('a.quiet', { href: link(['executions'], { status: 'FAILED,LOST', queue: c.queue, error: c.said,
+                    ...data.counted }) }, number(c.count)) : number(c.count)),
                     h('td.from-s', bar([[c.count, 'fail']], top)), h('td.num.second', ago(c.last, ctx))))))
             : h('p.second', 'No attempt failed.'));
 }

@@ -4,11 +4,11 @@ import { get, isOperator, maybe, request } from '../lib/api.js';
 import { dueLink, link } from '../lib/router.js';
 import { count, number } from '../lib/time.js';
 import { pauseQueue, resumeQueue, setLimits, showQueue } from '../lib/command.js';
-import { heldQueues, hostsInWords } from '../view/held.js';
+import { heldQueues, hostsInWords, pauseInWords } from '../view/held.js';
 import { badge } from '../view/icons.js';
-import { actionList, ago, bar, empty, facts, section, userText, when } from '../view/parts.js';
+import { actionList, ago, bar, copyButtons, empty, facts, section, userText, when } from '../view/parts.js';
 import { breakerSection, markBreaker } from '../view/breakers.js';
-import { jobView } from '../view/job.js';
+import { jobView, settledJob } from '../view/job.js';
 import { table } from '../view/table.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
@@ -21,7 +21,7 @@ export const page = {
         const [queues, jobs, breakers] = await Promise.all([get('/v1/queues', { limit: 500, cursor: ctx.route.query.get('cursor') }),
             ctx.can('tasks:read') ? maybe('/v1/jobs', { limit: 20 }) : null, maybe('/v1/breakers', { limit: 200 })]);
         markBreaker(ctx, breakers?.breakers ?? []);
-        return { queues: queues.queues, next: queues.pagination.next_cursor, jobs: jobs?.jobs ?? [], breakers: breakers?.breakers ?? [],
+        return { queues: queues.queues, next: queues.pagination.next_cursor, jobs: await Promise.all((jobs?.jobs ?? []).map(settledJob)), breakers: breakers?.breakers ?? [],
             held: await heldQueues(ctx, breakers?.breakers ?? null) };
     },
 
@@ -69,12 +69,12 @@ function list(data, ctx, chosen) {
         { title: 'At once', class: 'num from-m', hidden: !!chosen, cell: q => q.max_concurrent === null ? h('span.label', '–')
             : number(q.max_concurrent) },
         { title: 'Weight', class: 'num from-m', hidden: !!chosen, cell: q => number(q.weight) },
-        { title: 'What holds it', class: 'from-m cut', cell: q => q.paused ? ['by ', userText(q.paused.by), q.paused.reason
-            ? [': “', userText(q.paused.reason), '”'] : '', ', ', ago(q.paused.since, ctx)] : hostsInWords(data.held.get(q.name))
+        { title: 'What holds it', class: 'from-m cut', cell: q => q.paused ? [pauseInWords({ ...q.paused, until: null }, ctx), ', ',
+            ago(q.paused.since, ctx)] : hostsInWords(data.held.get(q.name))
             ?? (q.state === 'throttled' ? h('span.hold', 'its limits') : h('span.label', '–')) },
         { title: h('span.hidden-text', 'Actions'), class: 'num w-acts nowrap', hidden: !ctx.can('queues:write'),
-            cell: q => q.state === 'paused' ? h('button.small', { onclick: () => ctx.act(resumeQueue(q.name)) }, 'Resume')
-            : h('button.small', { onclick: () => askPause(ctx, q) }, 'Pause…') }] });
+            cell: q => q.state === 'paused' ? [h('button.small', { onclick: () => ctx.act(resumeQueue(q.name)) }, 'Resume'), ' ',
+                chosen ? null : h('span.from-m', copyButtons(resumeQueue(q.name)))] : h('button.small', { onclick: () => askPause(ctx, q) }, 'Pause…') }] });
 }
 
 /** @param {Context} ctx @param {any} queue */

@@ -175,7 +175,8 @@ function side(data, ctx) {
     const { run } = data;
     return h('div.columns', h('div.c7.stack',
         section('run-actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx,
-            [...OVER.has(run.status) ? [] : [cancelRun(run)], ...run.status === 'FAILED' ? [retryRun(run)] : [], showRun(run)]))),
+            [...data.status.awaiting.flatMap((/** @type {any} */ a) => decisions(run, a, ctx)), ...OVER.has(run.status) ? [] : [run.paused
+                ? resumeRun(run) : pauseRun(run), cancelRun(run)], ...run.status === 'FAILED' ? [retryRun(run)] : [], showRun(run)]))),
     h('div.c5.stack', json('Input', run.input), json('Result', run.result)));
 }
 
@@ -187,11 +188,17 @@ function json(name, value) {
         userText(text)));
 }
 
+// Both answers to what is waited for, with their commands.
+/** @param {any} run @param {any} awaiting @param {Context} ctx @returns {import('../lib/command.js').Action[]} */
+function decisions(run, awaiting, ctx) {
+    const no = { ...signal(run.id, awaiting.signal, false), label: 'Reject…' };
+    return [{ ...signal(run.id, awaiting.signal, true), hint: awaiting.signal, ask: () => decide(run, awaiting, ctx) },
+        { ...no, hint: awaiting.signal, ask: () => ctx.act(no, { name: awaiting.signal }) }];
+}
+
 /** @param {any} run @param {any} awaiting @param {Context} ctx */
-const approve = (run, awaiting, ctx) => ctx.can('workflows:signal') ? [h('button.primary',
-    { onclick: () => decide(run, awaiting, ctx) }, 'Approve'), h('button.danger',
-    { onclick: () => ctx.act({ ...signal(run.id, awaiting.signal, false), label: 'Reject…' }, { name: awaiting.signal }) }, 'Reject…')]
-    : null;
+const approve = (run, awaiting, ctx) => ctx.can('workflows:signal') ? decisions(run, awaiting, ctx).map(a => h('button',
+    { key: a.label, class: a.danger ? 'danger' : 'primary', onclick: a.ask }, a.label)) : null;
 
 // Says what the approval did: one key counts once.
 /** @param {any} run @param {any} awaiting @param {Context} ctx */
@@ -210,7 +217,7 @@ function panel(data, ctx, s) {
         awaiting = data.status.awaiting.find((/** @type {any} */ a) => a.step === s.step);
     const items = data.items.filter((/** @type {any} */ i) => i.step === s.step),
         bad = items.filter((/** @type {any} */ i) => i.status === 'FAILED');
-    const actions = stepActions(run, s);
+    const actions = [...awaiting ? decisions(run, awaiting, ctx) : [], ...stepActions(run, s)];
     return h('aside.panel.stack', { 'aria-labelledby': 'step' }, h('section', h('div.head',
         h('h2', { id: 'step', tabindex: -1 }, userText(s.step), item ? ` / ${item}` : ''), stepBadge(s), h('span.grow'),
         h('a', { href: relink(ctx.route, { step: null, item: null }) }, 'Close')),

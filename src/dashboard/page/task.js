@@ -1,11 +1,12 @@
 // Task: why has it (not) run? The explanation first, then what happened, what comes, and what can be done.
 import { h } from '../lib/dom.js';
-import { get, maybe } from '../lib/api.js';
+import { fieldProblem, get, maybe, request } from '../lib/api.js';
 import { link } from '../lib/router.js';
-import { clock, count, day, number, offsetOf, parse, relative, rough, span, zoneName, zoneOf } from '../lib/time.js';
-import { taskActions } from '../lib/command.js';
+import { clock, count, day, duration, number, offsetOf, parse, relative, rough, span, zoneName, zoneOf } from '../lib/time.js';
+import { pauseTask, reverse, taskActions } from '../lib/command.js';
 import { axisOf, instants, strip, timelineHead, timelineRow } from '../view/chart.js';
 import { auditWords } from '../view/audit.js';
+import { checkSection } from '../view/check.js';
 import { badge, icon } from '../view/icons.js';
 import { actionList, copyButton, facts, instant, pretty, section, userText, when } from '../view/parts.js';
 import { explainBlock, stillHeld } from '../view/explain.js';
@@ -16,8 +17,8 @@ import { plainTable } from '../view/table.js';
 
 // What made an attempt late.
 /** @type {Record<string, string>} */
-export const DELAYS = { DOWN: 'no server was up', PAUSED: 'pause', CREATED: 'created after it was due', SPREAD: 'spread', SLOT: 'slot',
-    LIMIT: 'queue limit',
+export const DELAYS = { DOWN: 'no server was up', PAUSED: 'pause', CREATED: 'created after it was due', SPREAD: 'spread', SLOT: 'previous run',
+    KEY: 'concurrency key', LIMIT: 'queue limit',
     BREAKER: 'breaker', RETRY_AFTER: 'Retry-After', HOST: 'busy host', ROOM: 'no free slot', BACKLOG: 'backlog' };
 
 /** @type {import('../lib/app.js').Page} */
@@ -30,14 +31,15 @@ export const page = {
         const id = ctx.route.parts[1], path = `/v1/tasks/${encodeURIComponent(id)}`;
         const task = await get(path);
         const recurring = task.type === 'RECURRING', waits = ['SCHEDULED', 'BLOCKED', 'PAUSED'].includes(task.status);
-        const [explanation, executions, occurrences, upcoming, audit, dependencies] = await Promise.all([
+        const [explanation, executions, occurrences, upcoming, audit, dependencies, checks] = await Promise.all([
             get(path + '/explain'), get(path + '/executions', { limit: ctx.ui.attempts ?? 12 }),
             recurring ? get(path + '/occurrences', { limit: 90, view: 'brief' }) : null,
             recurring && waits ? get(path + '/upcoming', { count: 10 }) : null,
-            ctx.can('audit:read') ? maybe('/v1/audit', { object: id, limit: 8 }) : null, get(path + '/dependencies')]);
+            ctx.can('audit:read') ? maybe('/v1/audit', { object: id, limit: 8 }) : null, get(path + '/dependencies'),
+            task.expect && ctx.can('notifications:read') ? maybe('/v1/checks', { task: id }) : null]);
         return { task, explanation, executions: executions.executions, more: executions.pagination.next_cursor,
             occurrences: occurrences?.tasks ?? null,
-            upcoming: upcoming?.upcoming ?? null, audit: audit?.audit ?? null, dependencies };
+            upcoming: upcoming?.upcoming ?? null, audit: audit?.audit ?? null, dependencies, check: checks?.checks[0] ?? null };
     },
 
     view(data, ctx) {
@@ -45,19 +47,19 @@ export const page = {
         return [head(data, ctx), failed(task), explainBlock(data.explanation, task, ctx),
             h('div.split', { key: 'split' },
                 h('div.stack', occurrences(data, ctx), attempts(data, ctx), fires(data, ctx), dependencies(data)),
-                h('div.stack', actions(data, ctx), settings(task, ctx), payload(task), audit(data, ctx)))];
+                h('div.stack', actions(data, ctx), checkSection(task, data.check, ctx), settings(task, ctx), payload(task), audit(data, ctx)))];
     },
 };
 
 /** @param {any} data @param {Context} ctx */
 function head(data, ctx) {
-    const { task } = data, list = taskActions(task, stillHeld(data.explanation)).filter(a => a.method !== 'GET' && ctx.can(a.scope));
+    const { task } = data, list = actionsOf(data, ctx).filter(a => a.method !== 'GET' && ctx.can(a.scope));
     const parent = task.parent_id ? h('a', { href: link(['tasks', task.parent_id]) }, 'its schedule') : null;
     const run = task.run ? h('a', { href: link(['workflows', task.run]) }, 'its run') : null;
     return h('header', { key: 'head' }, h('div.head', h('a', { href: link(['tasks']) }, 'Tasks'), h('span.label', '/'),
         h('h1', { tabindex: -1 }, task.name ? userText(task.name) : 'without a name'), badge(task.status), h('span.grow'),
         h('span.chips', { 'data-actions': true }, list.slice(0, 2).map((a, i) => h('button', { key: a.label,
-            class: i === 0 ? 'primary' : a.danger ? 'danger' : null, onclick: () => ctx.act(a, task) }, a.label)),
+            class: a.danger ? 'danger' : i === 0 ? 'primary' : null, onclick: () => a.ask ? a.ask() : ctx.act(a, task) }, a.label)),
             ctx.can('tasks:write') && task.type !== 'OCCURRENCE' && !task.run ? h('a.button', { href: link(['tasks', task.id, 'edit']) },
                 'Edit…') : null)),
     h('p.second', words(task), task.calendar ? [' on the days of the calendar ', h('a', { href: link(['calendar'], { queue: task.queue }) },
@@ -223,8 +225,34 @@ function dependencies(data) {
 }
 
 /** @param {any} data @param {Context} ctx */
-const actions = (data, ctx) => section('actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx, taskActions(data.task,
-    stillHeld(data.explanation))));
+const actions = (data, ctx) => section('actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx, actionsOf(data, ctx)));
+
+// A pause is asked about: it has a reason and an end.
+/** @param {any} data @param {Context} ctx @returns {import('../lib/command.js').Action[]} */
+function actionsOf({ task, explanation }, ctx) {
+    const ask = () => askPause(ctx, task);
+    return taskActions(task, stillHeld(explanation)).flatMap(a => a.label === 'Pause' ? [{ ...a, label: 'Pause…',
+        hint: 'with a reason, until a time', ask }] : a.label === 'Resume' && task.paused ? [a, { ...pauseTask(task, task.paused),
+        label: 'Change the pause…', ask }] : [a]);
+}
+
+/** @param {Context} ctx @param {any} task */
+function askPause(ctx, task) {
+    const make = (/** @type {Record<string, any>} */ v) => pauseTask(task, v), { paused } = task, name = task.name ?? 'the task';
+    ctx.ask({ title: paused ? `The pause of ${name}` : `Pause ${name}?`, confirm: paused ? 'Change' : 'Pause', keep: paused ? 'Close'
+        : 'Let it go on', action: make, body: h('p', task.type === 'RECURRING' ? 'No further run of it starts. ' : 'It does not start. ',
+        h('span.second', 'It can be resumed at any time.')),
+    fields: [{ name: 'reason', label: 'Reason', value: paused?.reason ?? '', hint: 'others see it beside the task' },
+        { name: 'until', label: 'Until', value: paused?.until ?? '', placeholder: '2h',
+            hint: 'a time, or how long, such as 2h; empty: until somebody resumes it' }],
+    submit: async v => {
+        if (v.until && !(duration(v.until) > 0) && Number.isNaN(parse(v.until))) throw fieldProblem('until', `${v.until} is neither a time nor a duration`);
+        const action = make(v), back = reverse(action, task);
+        await request(action.path, { method: action.method, body: action.body });
+        ctx.toast(action.done ?? '', back ? { undo: { label: back.label, run: () => ctx.act(back, task) } } : {});
+        ctx.reload();
+    } });
+}
 
 /** @param {any} task */
 function target(task) {
@@ -275,6 +303,6 @@ function audit(data, ctx) {
     if (!data.audit?.length) return null;
     return section('audit', 'Audit', { more: h('a', { href: link(['admin'], { object: data.task.id }) }, 'All') },
         h('table', h('thead.hidden-text', h('tr', h('th', 'When'), h('th', 'What'))), h('tbody', data.audit.map((/** @type {any} */ a) =>
-        h('tr', { key: a.id }, h('td.nowrap.second', instant(a.at, ctx)), h('td.anywhere', userText(a.key), ' ', auditWords(a).verb))))));
+        h('tr', { key: a.id }, h('td.nowrap.second', instant(a.at, ctx)), h('td.anywhere', userText(a.key_name ?? a.key), ' ', auditWords(a).verb))))));
 }
 

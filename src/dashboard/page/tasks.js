@@ -3,10 +3,10 @@ import { h } from '../lib/dom.js';
 import { get, request } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { absolute, number, parse, zoneOf } from '../lib/time.js';
-import { bulk, curl, cli, taskList } from '../lib/command.js';
+import { bulk, taskList } from '../lib/command.js';
 import { held, readGates } from '../view/held.js';
 import { badge, icon } from '../view/icons.js';
-import { copyButton, empty, taskLink, userText, when } from '../view/parts.js';
+import { copyButtons, empty, taskLink, userText, when } from '../view/parts.js';
 import { badTimes, checkTimes, resolved, timeField, timeShown } from '../view/moments.js';
 import { scheduleInWords } from '../view/schedule.js';
 import { loadSearch, searchBar, searchQuery, searchSays } from '../view/search.js';
@@ -77,10 +77,7 @@ export const page = {
 const matches = total => total.total === undefined ? '' : `${number(total.total)}${total.total_exact === false ? '+' : ''} match`;
 
 /** @param {Record<string, string>} filter */
-function copyMenu(filter) {
-    const action = taskList(searchQuery(filter)), line = cli(action);
-    return h('span.chips', copyButton(curl(action, location.origin), 'curl'), line ? copyButton(line, 'CLI') : null);
-}
+const copyMenu = filter => h('span.chips', copyButtons(taskList(searchQuery(filter))));
 
 /** @param {Context} ctx @param {Record<string, string>} filter */
 function chips(ctx, filter) {
@@ -130,7 +127,7 @@ function rows(ctx, tasks, gates = { at: 0, paused: new Map(), breakers: null }) 
         { title: 'Schedule', class: 'from-m', cell: t => [scheduleInWords(t), ' ', t.cron_expression ? h('span.label',
             t.time_zone ?? 'UTC') : null] },
         { title: 'Next, or ended', class: 'from-s nowrap', cell: t => dueCell(t, ctx) },
-        { title: 'What holds it', class: 'from-m cut', cell: t => held(t, gates) }] });
+        { title: 'What holds it', class: 'from-m cut', cell: t => held(t, gates, ctx) }] });
 }
 
 /** @param {Context} ctx @param {any} data @param {Record<string, string>} filter */

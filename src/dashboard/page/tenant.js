@@ -5,7 +5,7 @@ import { link } from '../lib/router.js';
 import { number } from '../lib/time.js';
 import { badge, icon } from '../view/icons.js';
 import { empty, section } from '../view/parts.js';
-import { verdictOf } from '../view/verdict.js';
+import { unseenBy, verdictOf } from '../view/verdict.js';
 import { backlog, causes, delays, figures, fires, loadSlow, needs } from './overview.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
@@ -28,7 +28,8 @@ export const page = {
             may('tasks:read', '/v1/tasks', { status: 'BLOCKED', limit: 50, view: 'brief' }), may('tasks:read', '/v1/upcoming',
                 { limit: 200 })]);
         return { ...slow, breakers: breakers?.breakers ?? [], queues: queues?.queues ?? null, groups: groups?.groups ?? [],
-            incidents: incidents?.incidents ?? [], blocked: blocked?.tasks ?? [], upcoming: upcoming?.upcoming ?? [] };
+            incidents: incidents?.incidents ?? [], blocked: blocked?.tasks ?? [], upcoming: upcoming?.upcoming ?? [],
+            unseen: unseenBy(ctx.can) };
     },
 
     view(data, ctx) {

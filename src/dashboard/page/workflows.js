@@ -3,9 +3,9 @@ import { h } from '../lib/dom.js';
 import { get } from '../lib/api.js';
 import { link, relink } from '../lib/router.js';
 import { count, parse, span } from '../lib/time.js';
-import { cli, curl, runList } from '../lib/command.js';
+import { runList } from '../lib/command.js';
 import { badge } from '../view/icons.js';
-import { bar, copyButton, empty, section, segments, userText, when } from '../view/parts.js';
+import { bar, copyButtons, empty, section, segments, userText, when } from '../view/parts.js';
 import { freshBar, isHeld, steady, table } from '../view/table.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
@@ -43,13 +43,13 @@ export const page = {
             h('header', { key: 'head' }, h('div.head', h('h1', { tabindex: -1 }, 'Workflows'), h('span.second',
                 q.get('workflow') ? ['of ', userText(q.get('workflow')), ' ', h('a', { href: link(['workflows']) }, 'show all')] : ''),
                 h('span.grow'),
-                h('span.chips.from-s', copyButton(curl(list, location.origin), 'curl'), copyButton(/** @type {string} */ (cli(list)),
-                    'CLI')),
+                h('span.chips.from-s', copyButtons(list)),
                 segments('State', [['All', relink(ctx.route, { status: null, cursor: null }), !status],
                     ['Running', relink(ctx.route, { status: 'RUNNING', cursor: null }), status === 'RUNNING'],
                     ['Failed', relink(ctx.route, { status: 'FAILED', cursor: null }), status === 'FAILED']])),
             data.rows.length ? h('p.second', h('b', running ? `${count(running, 'run')} ${running === 1 ? 'is' : 'are'} on the way`
-                : 'No run is on the way'), waiting ? `, ${waiting} of them wait for a person` : '', '. ', failed
+                : 'No run is on the way'), waiting ? running === 1 ? ', and it waits for a person' : `, ${waiting} of them ${waiting === 1 ? 'waits' : 'wait'} for a person` : '',
+                '. ', failed
                 ? `${count(failed, 'run')} of these failed.` : 'None of these failed.') : null),
             data.rows.length || status || q.get('workflow') ? h('section', { key: 'runs', 'aria-label': 'Runs' }, freshBar(ctx,
                 data.fresh), data.rows.length ? rows(data, ctx, counts) : h('p.second', 'No run matches.'))

@@ -17,7 +17,7 @@ const VERBS = { cancel: 'cancelled', pause: 'paused', resume: 'resumed', 'run-no
     'force-complete': 'completed by hand', archive: 'archived', close: 'closed', ack: 'acknowledged', mute: 'muted', resend: 'sent again',
     test: 'tested', rotate: 'replaced the secret of', dependencies: 'changed what is waited for by' };
 /** @type {Record<string, string>} whole actions that name no object, or say it otherwise */
-const WHOLE = { 'POST /v1/session': 'logged in', 'DELETE /v1/session': 'logged out', 'POST /v1/session/codes': 'made a login link',
+const WHOLE = { 'resume task': 'resumed the task', 'POST /v1/session': 'logged in', 'DELETE /v1/session': 'logged out', 'POST /v1/session/codes': 'made a login link',
     'POST /v1/tasks/bulk': 'began a bulk action,', 'POST /v1/dlq/retry': 'began a re-drive,', 'POST /v1/workflows': 'started the run',
     'DELETE /v1/api-keys/{name}': 'revoked the key', 'DELETE /v1/queues/{name}': 'removed the rules of the queue' };
 

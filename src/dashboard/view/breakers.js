@@ -1,9 +1,9 @@
 // Circuit breakers, with the button that closes one by hand.
 import { h } from '../lib/dom.js';
 import { number, parse, rough } from '../lib/time.js';
-import { cli, closeBreaker, curl } from '../lib/command.js';
+import { closeBreaker } from '../lib/command.js';
 import { badge } from './icons.js';
-import { ago, copyButton, section, userText } from './parts.js';
+import { ago, copyButtons, section, userText } from './parts.js';
 import { table } from './table.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
@@ -31,6 +31,5 @@ export function breakerSection(breakers, held, ctx) {
         { title: 'Next trial', class: 'num from-s second', cell: b => b.retry_at ? rough(Math.max(0, parse(b.retry_at) - ctx.now)) : '–' },
         { title: h('span.hidden-text', 'Actions'), class: 'num w-acts nowrap', hidden: !ctx.can('queues:write'),
             cell: b => { const a = closeBreaker(b); return [h('button.small', { onclick: () => ctx.act(a) }, 'Close'), ' ',
-            h('span.from-m', copyButton(curl(a, location.origin), 'curl'), ' ', copyButton(/** @type {string} */ (cli(a)),
-            'CLI'))]; } }] }));
+            h('span.from-m', copyButtons(a))]; } }] }));
 }

@@ -69,7 +69,7 @@ export const strip = (bars, zone, label) => h('div.strip', { draw: (/** @type {n
     const pitch = Math.min(20, (width - 1) / Math.max(1, n)), w = Math.max(3, Math.min(12, pitch - 3));
     const top = Math.max(1, ...shown.map(b => b.took ?? 0));
     const texts = new Set();
-    return h('svg', { width, height, role: 'img', 'aria-label': label }, h('line.base', { x1: 0, x2: width, y1: base + .5, y2: base + .5 }),
+    return h('svg', { width, height, role: 'group', 'aria-label': label }, h('line.base', { x1: 0, x2: width, y1: base + .5, y2: base + .5 }),
         shown.map((b, i) => {
             const tall = b.kind === 'fail' ? 46 : b.kind === 'skipped' ? 12 : b.kind === 'waits' ? 30 : 8 + (b.took ?? 0) / top * 34;
             const x = i * pitch, o = b.kind === 'skipped' || b.kind === 'waits' ? .5 : 0, name = day(b.at, zone).slice(4);

@@ -3,7 +3,7 @@ import { h } from '../lib/dom.js';
 import { isOperator, maybe } from '../lib/api.js';
 import { link } from '../lib/router.js';
 import { count } from '../lib/time.js';
-import { userText } from './parts.js';
+import { userText, when } from './parts.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
 /** @typedef {{at: number, paused: Map<string, any>, breakers: any[] | null}} Gates */
@@ -31,8 +31,13 @@ export function breakerOf(task, gates) {
     return host && (gates.breakers === null || gates.breakers.some(b => b.host === host)) ? host : null;
 }
 
-/** @param {any} task @param {Gates} gates */
-export function held(task, gates) {
+/** @param {any} paused who, why, until when @param {Context} ctx */
+export const pauseInWords = (paused, ctx) => [paused.by ? ['by ', userText(paused.by)] : 'paused', paused.reason ? [': “', userText(paused.reason), '”'] : '',
+    paused.until ? [', until ', when(paused.until, ctx)] : ''];
+
+/** @param {any} task @param {Gates} gates @param {Context} ctx */
+export function held(task, gates, ctx) {
+    if (task.paused) return pauseInWords(task.paused, ctx);
     if (task.waiting_for) {
         const what = { concurrency_key: 'key ', overlap: 'its previous run', dependencies: 'other tasks' };
         return h('span.hold', /** @type {any} */ (what)[task.waiting_for.kind] ?? task.waiting_for.kind,

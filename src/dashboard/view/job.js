@@ -1,11 +1,16 @@
 // Long work of the server, watched: a re-drive as a canary in three stages, a bulk action as one bar. Stop is always in sight.
 import { h } from '../lib/dom.js';
+import { can, maybe } from '../lib/api.js';
 import { count, number, parse, span } from '../lib/time.js';
 import { cancelJob, cli } from '../lib/command.js';
 import { badge } from './icons.js';
 import { bar, copyButton, instant, userText } from './parts.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
+
+const OVER = ['COMPLETED', 'FAILED', 'CANCELLED', 'SKIPPED', 'EXPIRED'], ASK_MAX = 30;
+/** @type {Map<string, boolean>} tasks that a re-drive sent again: whether they succeeded */
+const ended = new Map();
 
 /**
  * How the work divides into one, ten and the rest.
@@ -22,6 +27,19 @@ export function stagesOf(job) {
         return { name, of: sizes[i], done, state: over ? done === sizes[i] && sizes[i] > 0 ? 'done' : 'never' : i < at ? 'done' : i === at
             ? 'running' : 'waits' };
     });
+}
+
+// A re-drive ends when its last tasks are sent. What became of those is asked of the tasks, until it is known.
+/** @param {any} job @returns {Promise<any>} */
+export async function settledJob(job) {
+    if (!job || job.state === 'RUNNING' || !job.watched?.length) return job;
+    const asked = can('tasks:read') ? job.watched.filter((/** @type {string} */ id) => !ended.has(id)).slice(0, ASK_MAX) : [];
+    for (const t of await Promise.all(asked.map((/** @type {string} */ id) => maybe(`/v1/tasks/${id}`)))) {
+        if (t && (t.attempts || OVER.includes(t.status))) ended.set(t.id, t.status === 'COMPLETED');
+    }
+    const outcomes = job.watched.map((/** @type {string} */ id) => ended.get(id));
+    const n = (/** @type {boolean | undefined} */ what) => outcomes.filter((/** @type {boolean | undefined} */ o) => o === what).length;
+    return { ...job, succeeded: (job.succeeded ?? 0) + n(true), failed_again: (job.failed_again ?? 0) + n(false), open: n(undefined) };
 }
 
 // What a canary does now: each stage ends when its tasks have ended.
@@ -66,7 +84,8 @@ function stages(job) {
             ? [[Math.max(0, stage.done - again), stage.state === 'running' ? 'act' : undefined], [Math.min(again, stage.done), 'fail']]
             : [[stage.done, undefined]], stage.of, { track: true, label: `${stage.done} of ${stage.of}` }),
         i === last && judged ? h('span.label',
-            `${number(ok)} completed, ${number(again)} failed again${judged ? `: ${Math.round(again / judged * 100)} %` : ''}${took}`)
+            `${number(ok)} completed, ${number(again)} failed again${judged ? `: ${Math.round(again / judged * 100)} %` : ''}${
+                job.open ? `, ${number(job.open)} not over yet` : ''}${took}`)
             : h('span.label', stage.done ? judged && !ok ? 'failed again' : 'sent again' : stage.state === 'never' ? 'was not begun'
                 : ''))));
 }

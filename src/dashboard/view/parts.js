@@ -3,7 +3,7 @@ import { h } from '../lib/dom.js';
 import { link } from '../lib/router.js';
 import { Problem } from '../lib/api.js';
 import { absolute, clock, exact, parse, relative, zoneName, zoneOf } from '../lib/time.js';
-import { cli, curl } from '../lib/command.js';
+import { cli, curl, here } from '../lib/command.js';
 import { copy } from './dialog.js';
 import { icon } from './icons.js';
 
@@ -67,11 +67,18 @@ export const facts = pairs => h('dl.facts', pairs.filter(([, value]) => value !=
 
 /** @param {string} title @param {string} hint @param {string | null} command */
 export const empty = (title, hint, command) => h('div.empty', h('b', title), hint ? h('span.second', hint) : null,
-    command ? [h('pre.command', command), copyButton(command)] : null);
+    command ? [h('pre.command', here(command)), copyButton(command)] : null);
 
 /** @param {string} text @param {string} [label] */
 export const copyButton = (text, label = 'Copy') => h('button.small', { onclick: (/** @type {Event} */ e) =>
-    copy(text, /** @type {HTMLElement} */ (e.currentTarget)) }, icon('copy'), label);
+    copy(here(text), /** @type {HTMLElement} */ (e.currentTarget)) }, icon('copy'), label);
+
+// An action as commands to copy.
+/** @param {import('../lib/command.js').Action} action */
+export function copyButtons(action) {
+    const line = cli(action);
+    return [copyButton(curl(action, location.origin), 'curl'), ' ', line ? copyButton(line, 'CLI') : null];
+}
 
 /**
  * Actions with curl and CLI beside each.
@@ -85,7 +92,7 @@ export function actionList(ctx, actions, how = {}) {
         /** @param {string} name @param {string} text */
         const button = (name, text) => {
             const open = shown === text;
-            return h('button.small', { 'aria-expanded': open ? 'true' : 'false', 'aria-label': `${action.label} as ${name}`,
+            return h('button.small', { 'aria-expanded': open ? 'true' : 'false', 'aria-label': `${action.label.replace('…', '')} as ${name}`,
                 onclick: (/** @type {Event} */ e) => {
                     if (!open) copy(text, /** @type {HTMLElement} */ (e.currentTarget));
                     ctx.set({ command: open ? null : text });

@@ -1,13 +1,28 @@
 // Is it well? One sentence, computed, with its reason; and what needs a person, by impact. Pure: what is known comes in.
 import { count, number, parse, span } from '../lib/time.js';
 
-const LATE_MS = 5000, STUCK_MS = 60000, RECENT_MS = 3600000;
+const LATE_MS = 5000, STUCK_MS = 60000, RECENT_MS = 3600000, MOST_TASKS = 10;
 
 /**
- * @typedef {{status: any, breakers: any[], queues: any[], groups: any[], blocked: any[], approvals: any[], alerts?: any[], incidents?: any[], p99: number | null, now: number}} Known
+ * @typedef {{status: any, breakers: any[], queues: any[], groups: any[], blocked: any[], approvals: any[], alerts?: any[], incidents?: any[], unseen?: string[], p99: number | null, now: number}} Known
  * @typedef {{kind: string, word: string, name: string, says: string, detail: string, since: string | null, href: string[], query?: Record<string, string>, open: string, weight: number}} Need
  * @typedef {{tone: 'ok' | 'hold' | 'fail', icon: string, sentence: string, reason: string, needs: Need[]}} Verdict
  */
+
+// Whom an incident is about: a rule, or its first task and how many others.
+/** @param {any} i */
+export function whoOf(i) {
+    const first = i.tasks[0], others = new Set(i.tasks.map((/** @type {any} */ t) => t.name ?? t.id)).size - 1;
+    const more = i.tasks.length < MOST_TASKS ? others : i.count - 1;
+    const name = first && (first.name ?? first.id.slice(0, 18));
+    return first ? more > 0 ? `\u2068${name}\u2069 and ${count(more, 'other')}` : name // isolated: it does not turn the words behind it
+        : i.kind === 'ALERT' ? i.cause : count(i.count, 'task');
+}
+
+// What a key lacks that an overview is made of, in words.
+/** @param {(scope: string) => boolean} can */
+export const unseenBy = can => Object.entries({ 'tasks:read': 'tasks', 'dlq:read': 'dead letters', 'notifications:read': 'incidents',
+    'queues:read': 'queues and breakers', 'workflows:read': 'workflows' }).filter(([scope]) => !can(scope)).map(([, word]) => word);
 
 /** @param {Known} k @returns {Need[]} */
 export function needsOf(k) {
@@ -39,10 +54,15 @@ export function needsOf(k) {
             detail: '', since: g.first_failed_at, href: ['dlq'], query: { cause: g.cause }, open: 'Cause', weight: 1000 + g.count });
     }
     const shown = new Set(k.groups.slice(0, 3).map(g => g.cause));
-    for (const i of (k.incidents ?? []).filter(i => i.state === 'OPEN' && !i.acknowledged_at && !shown.has(i.cause)).slice(0, 3)) {
-        needs.push({ kind: 'LATE', word: 'Incident', name: i.tasks[0]?.name ?? count(i.count, 'task'),
-            says: `${i.kind.toLowerCase().replace('_', ' ')}: ${i.tasks[0]?.error ?? i.cause}, ${count(i.count, 'time')}.`, detail: '',
-            since: i.first_at, href: ['alerts'], query: { incident: i.id }, open: 'Incident', weight: 900 + i.count });
+    for (const a of k.alerts ?? []) if (a.state === 'firing') shown.add(a.name);
+    for (const i of (k.incidents ?? []).filter(i => i.state === 'OPEN' && !i.acknowledged_at && i.kind !== 'SUCCESS')) {
+        const same = i.kind === 'MISSED' ? i.cause + i.tasks[0]?.id : i.cause; // several settings may tell of it
+        if (shown.has(same)) continue;
+        shown.add(same);
+        needs.push({ kind: 'LATE', word: 'Incident', name: whoOf(i),
+            says: `${i.kind.toLowerCase().replace('_', ' ')}: ${i.tasks[0]?.error ?? i.detail ?? i.cause}, ${count(i.count, 'time')}.`,
+            detail: '', since: i.first_at, href: ['alerts'], query: { incident: i.id }, open: 'Incident',
+            weight: i.kind === 'MISSED' ? 1e4 : 900 + i.count });
     }
     for (const t of k.blocked.filter(t => t.waiting_for?.kind === 'concurrency_key' && k.now - parse(t.run_at) > STUCK_MS)) {
         needs.push({ kind: 'BLOCKED', word: '', name: t.name ?? t.id.slice(0, 18),
@@ -67,7 +87,9 @@ export function verdictOf(k) {
     const needs = needsOf(k);
     const onTime = k.p99 === null ? '' : k.p99 > LATE_MS ? `Tasks that nothing holds start late: p99 is ${span(k.p99)}.`
         : `What nothing holds starts on time: p99 is ${span(k.p99)}.`;
-    const people = needs.length ? `${words(needs.length)} ${needs.length === 1 ? 'needs' : 'need'} a person.` : 'Nothing needs a person.';
+    const people = needs.length ? `${words(needs.length)} ${needs.length === 1 ? 'needs' : 'need'} a person.`
+        : k.unseen?.length ? `This key may not see ${new Intl.ListFormat('en').format(k.unseen)}. Nothing else needs a person.`
+        : 'Nothing needs a person.';
     const dead = (k.status.nodes ?? []).filter((/** @type {any} */ n) => !n.alive), nodes = k.status.nodes ?? [];
     const open = k.breakers.filter(b => b.state === 'OPEN');
     const waiting = open.length ? needs.filter(n => n.kind === 'OPEN').map(n => n.detail).filter(Boolean).join(' ') : '';
@@ -91,7 +113,8 @@ export function verdictOf(k) {
         const n = recent.reduce((sum, g) => sum + g.count, 0);
         return say('hold', 'late', `Working. ${count(n, 'dead letter')} in the last hour, most with ${recent[0].last_error}.`);
     }
-    return say('ok', 'completed', needs.length ? 'Working.' : 'All is well.');
+    return say('ok', 'completed', needs.length ? 'Working.' : k.unseen?.length ? 'Well, as far as this key can see.'
+        : 'All is well.');
 }
 
 /** @param {number} n */

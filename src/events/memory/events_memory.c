@@ -32,7 +32,7 @@ static struct str events_memory_key(const uint64_t *sequence)
     return (struct str){ (const char *)sequence, sizeof *sequence };
 }
 
-enum { TEXTS = 16 };
+enum { TEXTS = 17 };
 
 static void events_memory_texts(struct event *event, struct str *ret[TEXTS])
 {
@@ -42,6 +42,7 @@ static void events_memory_texts(struct event *event, struct str *ret[TEXTS])
         &event->task.retry.rules,
         &event->task.place,
         &event->task.queue,
+        &event->task.name,
         &event->task.trace,
         &o->error,
         &o->output,

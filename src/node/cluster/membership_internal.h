@@ -13,6 +13,8 @@ enum {
 #define STATE(name) "{\"state\":\"" name "\""
 #define BEAT        "beat_ms"
 
+enum { PEER_NAME_TEXT = 96 }; /* of a node's name, in the log */
+
 struct peer {
     struct uuid id;
     int64_t beats, since_us, heartbeat_ms;
@@ -49,6 +51,7 @@ struct membership {
     enum active_peers active_peers;
 
     struct op_node_dead mark_dead;
+    char mark_dead_name[PEER_NAME_TEXT];
     bool marking_dead;
 
     struct op_lease lease;

@@ -1,5 +1,6 @@
 /* The other nodes, as the rows of the last heartbeat show them: which live, which share the partitions with us, which
  * are to be marked dead. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -138,7 +139,7 @@ static void peers_on_marked_dead(struct op *op)
     m->at_once = true; /* the partitions are shared anew */
     if (!m->mark_dead.ret_marked_dead)
         return;
-    log_warn("node_marked_dead", kv_uuid("node", m->mark_dead.node));
+    log_warn("node_marked_dead", kv_uuid("node", m->mark_dead.node), kv_cstr("name", m->mark_dead_name));
     m->setup.found_dead(m->setup.context);
 }
 
@@ -158,6 +159,9 @@ void peers_mark_silent_dead(struct membership *m)
             silent = &m->peers[i];
     if (!silent || m->marking_dead)
         return;
+    const struct node_row *row = peers_row(m, silent->id);
+    struct str name = row ? row->name : S("");
+    snprintf(m->mark_dead_name, sizeof m->mark_dead_name, STR_FMT, STR_ARG(name));
     m->marking_dead = true;
     m->mark_dead = (struct op_node_dead){ .op = { .kind = OP_NODE_DEAD, .done = peers_on_marked_dead, .context = m },
                                           .node = silent->id,

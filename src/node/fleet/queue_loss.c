@@ -25,7 +25,7 @@ bool queue_loss_note(const struct queue_loss *q, const struct task *t, struct ar
     struct outcome o = queue_loss_outcome(t->delivery);
     struct settle_facts facts = settle_facts_of(t, &o, a);
     if (!arena_str(a, facts.retry.rules, &facts.retry.rules) || !arena_str(a, facts.queue, &facts.queue) ||
-        !arena_str(a, facts.trace, &facts.trace))
+        !arena_str(a, facts.name, &facts.name) || !arena_str(a, facts.trace, &facts.trace))
         return false;
     bool retake = q->setup.scheduler && scheduler_may_retake(q->setup.scheduler, t);
     *ret = (struct queue_loss_task){ facts, retake };

@@ -71,7 +71,7 @@ static struct held *scheduler_add_held(struct scheduler *s, const struct task *t
     if (s->setup.fleet) {
         h->facts = xnew(*h->facts);
         *h->facts = settle_facts_of(t, &(struct outcome){ .kind = OUTCOME_CANCELLED }, NULL);
-        h->facts->retry.rules = h->facts->place = h->facts->queue = h->facts->trace = S("");
+        h->facts->retry.rules = h->facts->place = h->facts->queue = h->facts->name = h->facts->trace = S("");
     }
     struct held *before = map_put(&s->held, scheduler_held_key(&h->key), h);
     assert(!before);

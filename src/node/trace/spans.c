@@ -31,10 +31,15 @@ static void spans_record(struct tracer *t, struct span *s, const struct attribut
 
 void spans_decide(struct tracer *t, struct run *run)
 {
+    const struct task *task = run->task;
     if (!t)
         return;
-    struct trace trace = trace_of(run->task);
     run->is_decided = true;
+    if (!task->trace.n) { /* as most tasks: there is no trace to continue */
+        run->is_sampled = tracer_wants_new(t, trace_begin(task->id, task->run));
+        return;
+    }
+    struct trace trace = trace_of(task);
     run->is_sampled = tracer_wants(t, &trace);
 }
 
@@ -119,21 +124,25 @@ static uint64_t spans_parent(const struct settle_facts *f, const struct trace *t
     return uuid_is_nil(f->run) ? trace_span_parse(trace->span) : trace_span(f->run, 0, TRACE_WORKFLOW);
 }
 
-/* Whether it is recorded. Workers say so of the attempts that they ran. */
-static bool spans_is_wanted(struct tracer *t, const struct settle_facts *f, const struct outcome *o,
-                            const struct trace *trace)
+/* Workers say of the attempts that they ran whether they are recorded. */
+static bool spans_is_decided(const struct settle_facts *f, const struct outcome *o)
 {
-    return o->started_us && f->target != TARGET_WORKFLOW ? o->sampled : tracer_wants(t, trace);
+    return o->started_us && f->target != TARGET_WORKFLOW;
+}
+
+bool spans_may_add_run(const struct tracer *t, const struct settle_facts *f, const struct outcome *o)
+{
+    return t && (!spans_is_decided(f, o) || o->sampled || spans_is_failure(o));
 }
 
 void spans_add_run(struct tracer *t, const struct settle_facts *f, const struct outcome *o, const struct settlement *s,
                    int64_t now_us)
 {
-    if (!t || !spans_is_run(f, o, s))
+    if (!spans_may_add_run(t, f, o) || !spans_is_run(f, o, s))
         return;
     struct trace trace = trace_read(f->trace, f->kind, f->id, f->run);
     bool is_failure = spans_is_failure(o), is_control = f->target == TARGET_WORKFLOW;
-    trace.sampled = spans_is_wanted(t, f, o, &trace);
+    trace.sampled = spans_is_decided(f, o) ? o->sampled : tracer_wants(t, &trace);
     if (!trace.sampled && !(is_failure && tracer_wants_failure(t)))
         return;
     struct attributes a = { .n = 0 };

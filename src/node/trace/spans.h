@@ -17,6 +17,8 @@
 void spans_decide(struct tracer *t, struct run *run);
 /* Its runner has ended. */
 void spans_add_call(struct tracer *t, const struct run *run, const struct outcome *o);
+/* Whether the settle of an attempt may be recorded: no, for most of them. A cheap question before spans_add_run. */
+bool spans_may_add_run(const struct tracer *t, const struct settle_facts *f, const struct outcome *o);
 /* It is settled, at now_us. */
 void spans_add_run(struct tracer *t, const struct settle_facts *f, const struct outcome *o, const struct settlement *s,
                    int64_t now_us);

@@ -85,6 +85,7 @@ void worker_add_outcome(struct worker *w, struct job *j, const struct outcome *o
     e->outcome.worker = w->setup.name; /* the worker's memory: it outlives the event */
     outbox_keep_text(&b->arena, &e->task.retry.rules);
     outbox_keep_text(&b->arena, &e->task.queue);
+    outbox_keep_text(&b->arena, &e->task.name);
     outbox_keep_text(&b->arena, &e->task.trace);
     outbox_keep_text(&b->arena, &e->outcome.error);
     outbox_keep_text(&b->arena, &e->outcome.output);

@@ -62,6 +62,11 @@ static bool otlp_wants(struct tracer *tracer, const struct trace *trace)
     return wanted;
 }
 
+static bool otlp_wants_new(struct tracer *tracer, struct uuid id)
+{
+    return sampler_wants_new(&otlp_of(tracer)->sampler, id);
+}
+
 static bool otlp_wants_failure(struct tracer *tracer)
 {
     struct otlp_tracer *t = otlp_of(tracer);
@@ -242,7 +247,7 @@ static void otlp_prepare_request(struct otlp_tracer *t, const struct otlp_settin
         t->headers = curl_slist_append(t->headers, s->headers.p + at);
     curl_easy_setopt(t->curl, CURLOPT_URL, buf_cstr(&s->url));
     curl_easy_setopt(t->curl, CURLOPT_HTTPHEADER, t->headers);
-    curl_easy_setopt(t->curl, CURLOPT_USERAGENT, "belfry/" BELFRY_VERSION);
+    curl_easy_setopt(t->curl, CURLOPT_USERAGENT, "Belfry/" BELFRY_VERSION);
     curl_easy_setopt(t->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(t->curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(t->curl, CURLOPT_ERRORBUFFER, t->why);
@@ -287,6 +292,7 @@ static void otlp_free(struct tracer *tracer)
 
 static const struct tracer_ops otlp_ops = {
     .wants = otlp_wants,
+    .wants_new = otlp_wants_new,
     .wants_failure = otlp_wants_failure,
     .record = otlp_record,
     .free = otlp_free,

@@ -25,12 +25,13 @@ struct audit {
     struct uuid strand;
     int64_t seq;
     int64_t at_ms;
-    struct str actor;   /* the id of the API key, cert:NAME, or "system" */
-    struct str address; /* of the client; empty: the act came from within */
-    struct str action;  /* method and pattern of the route, or the name of an internal act */
-    struct str kind;    /* of the object: "task" */
-    struct str object;  /* its id or name; empty: none */
-    uint8_t digest[32]; /* SHA-256 of the request's body */
+    struct str actor;                   /* the id of the API key, cert:NAME, or "system" */
+    struct str address;                 /* of the client; empty: the act came from within */
+    struct str action;                  /* method and pattern of the route, or the name of an internal act */
+    struct str kind;                    /* of the object: "task" */
+    struct str object;                  /* its id or name; empty: none */
+    struct str actor_name, object_name; /* as they were then; empty: none, or the row is from before names were kept */
+    uint8_t digest[32];                 /* SHA-256 of the request's body */
     enum audit_outcome outcome;
     int64_t count; /* of a batch: how many tasks; of refused keys: how many since the last row of the address */
 };

@@ -1,12 +1,9 @@
-/* Whose checks an operation makes due. The same for every store. */
+/* Whose checks and pauses an operation makes due. The same for every store. */
+#include "core/task/pause.h"
 #include "port/store.h"
 
-enum { CHECK_OF_TASK = 1 << 20 }; /* no other item that is derived from a task has this number */
-
-static bool check_is_wanted(const struct task *t)
-{
-    return t->kind != TASK_OCCURRENCE && uuid_is_nil(t->run) && str_starts(t->extra, S("{\"" TASK_EXPECT "\":"));
-}
+/* No other items that are derived from a task have these numbers. */
+enum { CHECK_OF_TASK = 1 << 20, PAUSE_OF_TASK };
 
 /* The at-th task that the operation writes; NULL: none. *ret_more: there may be one after it. */
 static const struct task *check_task_of(const struct op *op, size_t at, bool *ret_more)
@@ -22,20 +19,42 @@ static const struct task *check_task_of(const struct op *op, size_t at, bool *re
     }
 }
 
-bool op_next_check(const struct op *op, size_t *at, struct record *ret)
+static bool check_of_task(const struct task *t, struct record *ret)
 {
+    if (t->kind == TASK_OCCURRENCE || !uuid_is_nil(t->run) || !str_starts(t->extra, S("{\"" TASK_EXPECT "\":")))
+        return false;
+    *ret = (struct record){ .id = uuid_derived_from(t->created_ms, t->id, CHECK_OF_TASK),
+                            .kind = RECORD_CHECK,
+                            .next_ms = t->updated_ms };
+    return true;
+}
+
+static bool pause_of_task(const struct task *t, struct record *ret)
+{
+    int64_t until_ms = task_paused_until_ms(t);
+    if (!until_ms)
+        return false;
+    *ret = (struct record){ .id = uuid_derived_from(t->created_ms, t->id, PAUSE_OF_TASK),
+                            .kind = RECORD_PAUSE,
+                            .next_ms = until_ms };
+    return true;
+}
+
+static bool (*const records_of_task[])(const struct task *t, struct record *ret) = { check_of_task, pause_of_task };
+
+bool op_next_record(const struct op *op, size_t *at, struct record *ret)
+{
+    const size_t each = array_count(records_of_task);
     bool more = op->rc == ERR_OK;
     while (more) {
-        const struct task *t = check_task_of(op, (*at)++, &more);
-        if (!t || !check_is_wanted(t))
+        size_t place = (*at)++;
+        const struct task *t = check_task_of(op, place / each, &more);
+        if (!t || !records_of_task[place % each](t, ret))
             continue;
-        *ret = (struct record){ .id = uuid_derived_from(t->created_ms, t->id, CHECK_OF_TASK),
-                                .kind = RECORD_CHECK,
-                                .tenant = t->tenant,
-                                .incident = t->id,
-                                .version = 1,
-                                .next_ms = t->updated_ms,
-                                .doc = S("{}") };
+        ret->tenant = t->tenant;
+        ret->incident = t->id;
+        ret->version = 1;
+        ret->doc = S("{}");
         return true;
     }
     return false;

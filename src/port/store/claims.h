@@ -40,7 +40,8 @@
  *     changing at this moment is left too, due or not, and counts in ret_conflicts.
  * 12. From its due time on, slot_decide says what becomes of a task without a slot. Such a task counts neither in a
  *     quota nor in max; its bytes count in max_bytes:
- *       SLOT_WAIT     BLOCKED; waits_for is the key; late_by is SLOT, unless it was put off before (awaited_ms).
+ *       SLOT_WAIT     BLOCKED; waits_for is the key; late_by is SLOT or KEY (slot_late_cause), unless it was put
+ *                     off before (awaited_ms).
  *                     It keeps the slots that it took before that one, and no others.
  *       SLOT_SKIP     SKIPPED; last_error "skipped: the run of <RFC 3339> is not over", with the earliest scheduled_ms
  *                     of a holder. If its runs_count is 1, it becomes 0, and one moves from its parent's runs_count

@@ -1,6 +1,6 @@
 #pragma once
-/* port/store/incidents.h - what notifications are made of: hits, incidents, messages and checks, and OP_FOLD. A part of
- * port/store.h.
+/* port/store/incidents.h - what notifications are made of: hits, incidents, messages and checks, and OP_FOLD; and the
+ * ends of pauses. A part of port/store.h.
  *
  * A hit says that something happened to tasks that a user may want to be told of. Operations leave hits behind, as they
  * leave audit rows:
@@ -14,15 +14,21 @@
  *  5. Settlements of one operation with the same tenant, kind and cause share a hit, up to HIT_TASKS_MAX tasks. After
  *     HITS_MAX hits of one operation, further tasks only count, in a hit with the cause "other".
  *
- * A record is an incident, a message about one, or the check of a task. The store knows its columns; only core/notify
- * understands its doc.
+ * A record is an incident, a message about one, the check of a task, or the end of its pause. The store knows its
+ * columns; only core/notify understands its doc.
  *
  * A check watches a task that has `expect` (core/notify/check.h) and is neither an OCCURRENCE nor a step:
  *
  *  6. OP_INSERT, OP_PUT and `replace` of OP_SETTLE make the record of a task's check due, in their transaction: next_ms
  *     becomes updated_ms of the task. If there is no such record, it is inserted, with version 1 and the doc {}; else
  *     its version rises by one, and the rest stays. An OP_INSERT that only repeats another one does the same.
- *  7. No operation but OP_FOLD removes it. The notifier finds that the task is gone. */
+ *  7. No operation but OP_FOLD removes it. The notifier finds that the task is gone.
+ *
+ * A task whose pause has an end (core/task/pause.h) has a record, too:
+ *
+ *  8. The same operations make it due, in their transaction, if they write a PAUSED task whose pause has an end:
+ *     next_ms becomes that end. The rest is as by rules 6 and 7. A task that was resumed, or whose pause has no end any
+ *     more, keeps its record until that time: then nothing is to be done, and it is removed. */
 #include "core/notify/hit.h"
 #include "port/store/operation.h"
 
@@ -43,7 +49,7 @@ void hits_of_op(const struct op *op, const struct hit_wants *wants, struct hits 
 /* Whether the operation may have hits at all: a cheap question before hits_of_op. */
 bool op_may_hit(const struct op *op, const struct hit_wants *wants);
 
-enum record_kind { RECORD_INCIDENT, RECORD_MESSAGE, RECORD_CHECK };
+enum record_kind { RECORD_INCIDENT, RECORD_MESSAGE, RECORD_CHECK, RECORD_PAUSE };
 enum { RECORD_KEY_MAX = 64, RECORD_DOC_MAX = 256 << 10, FOLD_HITS_MAX = 1000, FOLD_RECORDS_MAX = 1000 };
 
 struct record {
@@ -51,16 +57,16 @@ struct record {
     enum record_kind kind;
     int32_t tenant;
     struct uuid setting;  /* nil: none */
-    struct uuid incident; /* of a MESSAGE; of a CHECK: its task */
+    struct uuid incident; /* of a MESSAGE; of a CHECK or a PAUSE: its task */
     struct str key;       /* no two records have the same one; empty: none */
     int64_t version;      /* 1 for the first */
     int64_t next_ms;      /* when it is looked at next; 0: never */
     struct str doc;       /* JSON object */
 };
 
-/* For stores: the records of rule 6, one after the other, whatever the operation is; *at is 0 at first. The id depends
- * on the task alone. False: there are no more. */
-bool op_next_check(const struct op *op, size_t *at, struct record *ret);
+/* For stores: the records of rules 6 and 8, one after the other, whatever the operation is; *at is 0 at first. The id
+ * depends on the kind and the task alone. False: there are no more. */
+bool op_next_record(const struct op *op, size_t *at, struct record *ret);
 
 /* OP_FOLD - deletes hits and changes records, all or none, in their order.
  *

@@ -71,6 +71,7 @@ struct history_filter {
     unsigned statuses;      /* bit s; 0: any */
     struct str worker;      /* empty: any */
     struct str queue;       /* of the task; empty: any */
+    struct str error;       /* the whole text; empty: any */
     int64_t from_us, to_us; /* from <= completed_us < to; from may be 0 */
     struct uuid before;     /* next_before of the page before this one; nil: the first page */
     size_t limit;

@@ -393,7 +393,7 @@ static struct outcome http_call_not_connected(struct http_call *c)
     if (c->is_blocked && c->host->is_literal)
         return http_call_failure(c, FAILURE_REFUSED, GUARD_REFUSED);
     if (c->is_blocked)
-        return http_call_failure(c, FAILURE_CONNECT, HTTP_HOST_NOT_FOUND);
+        return http_call_failure(c, FAILURE_CONNECT, GUARD_NOT_FOUND);
     long os_error = 0;
     curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &os_error);
     return http_call_failure(c, FAILURE_CONNECT, os_error == ECONNREFUSED ? "connection refused" : "could not connect");
@@ -427,7 +427,7 @@ static const struct {
     enum failure failure;
     const char *why;
 } meanings[] = {
-    { CURLE_COULDNT_RESOLVE_HOST, FAILURE_CONNECT, HTTP_HOST_NOT_FOUND },
+    { CURLE_COULDNT_RESOLVE_HOST, FAILURE_CONNECT, GUARD_NOT_FOUND },
     { CURLE_SSL_CONNECT_ERROR, FAILURE_TLS, "TLS handshake failed" },
     { CURLE_SSL_CACERT_BADFILE, FAILURE_TLS, "list of trusted certificates not readable" },
     { CURLE_SSL_CIPHER, FAILURE_TLS, "TLS handshake failed" },

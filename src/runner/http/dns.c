@@ -161,7 +161,7 @@ static const char *http_dns_error_text(int status)
     switch (status) {
     case ARES_ENOTFOUND:
     case ARES_ENODATA:
-    case ARES_EBADNAME: return HTTP_HOST_NOT_FOUND;
+    case ARES_EBADNAME: return GUARD_NOT_FOUND;
     case ARES_ETIMEOUT: return "name server did not answer";
     default: return "host name could not be looked up";
     }

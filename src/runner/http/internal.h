@@ -31,7 +31,6 @@ enum {
 
 /* One sentence and one failure for a name that does not exist and for one with internal addresses: else tasks could
  * find out internal names. */
-#define HTTP_HOST_NOT_FOUND "host name not found, or its address is not allowed"
 
 struct http_dns;
 struct http_poller;

@@ -152,7 +152,7 @@ static void http_host_on_lookup(void *context, const struct http_lookup *l)
     h->expires_ns = clock_steady_ns(r->clock) + ttl_s * SECOND_NS;
     h->state = found ? HOST_READY : HOST_FAILED;
     h->failure = FAILURE_CONNECT;
-    h->why = judged ? HTTP_HOST_NOT_FOUND : l->why;
+    h->why = judged ? GUARD_NOT_FOUND : l->why;
     if (r->closing)
         return;
     if (!found)

@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "core/target/address.h"
+#include "core/target/target_url.h"
 #include "core/target/webhook.h"
 
-enum { RESPONSE_MAX = 1 << 20, RETRY_AFTER_TEXT = 64 };
+enum { RESPONSE_MAX = 1 << 20, RETRY_AFTER_TEXT = 64, REPLY_TEXT = 60, RECIPIENT_TEXT = 300 };
 
 struct sending {
     struct sender *sender;
@@ -19,8 +21,11 @@ struct sending {
     void *context;
     char *body;
     size_t body_n, body_at, response_bytes;
-    bool is_used, is_mail, is_guarded, is_blocked;
+    bool is_used, is_mail, is_guarded, is_blocked, is_literal, is_capped;
     char retry_after[RETRY_AFTER_TEXT], error[CURL_ERROR_SIZE];
+    char recipient[RECIPIENT_TEXT]; /* of the last RCPT that has no reply yet; else empty */
+    char refused[SENDER_ERROR];     /* recipients that the mail server did not take, with its replies */
+    size_t recipients, refusals;
 };
 
 struct sender {
@@ -49,7 +54,8 @@ static size_t sender_on_answer(char *p, size_t size, size_t count, void *context
     struct sending *x = context;
     (void)p;
     x->response_bytes += size * count;
-    return x->response_bytes <= RESPONSE_MAX ? size * count : 0;
+    x->is_capped = x->response_bytes > RESPONSE_MAX; /* the status is known: nothing more is read */
+    return x->is_capped ? 0 : size * count;
 }
 
 static size_t sender_on_header(char *p, size_t size, size_t count, void *context)
@@ -73,6 +79,40 @@ static size_t sender_on_mail(char *out, size_t size, size_t count, void *context
     return n;
 }
 
+/* "gone@example.com (550 no such user)". The text is a stranger's: only characters that can be shown are kept. */
+static void sender_note_refusal(struct sending *x, struct str reply)
+{
+    size_t n = strlen(x->refused);
+    reply = str_sub(reply, 0, min_of(reply.n, (size_t)REPLY_TEXT));
+    n += (size_t)snprintf(x->refused + n, sizeof x->refused - n, "%s%s (", x->refusals++ ? ", " : "", x->recipient);
+    for (size_t i = 0; i < reply.n && n + 2 < sizeof x->refused; i++)
+        x->refused[n++] = reply.p[i] >= ' ' && reply.p[i] <= '~' ? reply.p[i] : ' ';
+    if (n + 1 < sizeof x->refused)
+        snprintf(x->refused + n, sizeof x->refused - n, ")");
+}
+
+/* What is said to the mail server, and its replies: libcurl itself does not tell which recipients were refused. One
+ * command is sent at a time, so that a reply is that to the last one. */
+static int sender_on_dialog(CURL *easy, curl_infotype type, char *p, size_t size, void *context)
+{
+    static const struct str rcpt = { "RCPT TO:<", 9 };
+    struct sending *x = context;
+    struct str line = { p, size };
+    line.n = str_find(line, '\r', 0);
+    (void)easy;
+    if (type == CURLINFO_HEADER_OUT && str_starts(line, rcpt)) {
+        struct str address = str_sub(line, rcpt.n, str_find(line, '>', rcpt.n));
+        snprintf(x->recipient, sizeof x->recipient, STR_FMT, STR_ARG(address));
+        x->recipients++;
+    }
+    if (type != CURLINFO_HEADER_IN || !x->recipient[0] || line.n < 3 || (line.n > 3 && line.p[3] == '-'))
+        return 0;
+    if (line.p[0] != '2')
+        sender_note_refusal(x, line);
+    x->recipient[0] = '\0';
+    return 0;
+}
+
 /* ---- starting ---- */
 
 static void sender_set_trust(const struct sender *s, CURL *h)
@@ -84,13 +124,25 @@ static void sender_set_trust(const struct sender *s, CURL *h)
     curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 }
 
+/* setting_check has accepted it: it has no user name. */
+static bool sender_is_literal(struct str url)
+{
+    struct address a;
+    size_t at = str_find(url, ':', 0) + 3, end = at;
+    while (end < url.n && !memchr("/?", url.p[end], 2))
+        end++;
+    return at < end && address_parse(target_host_name(str_sub(url, at, end)), &a);
+}
+
 static void sender_set_http(struct sending *x, const struct send_request *r)
 {
     char *url = xmalloc(r->url.n + 1);
     memcpy(url, r->url.p, r->url.n);
     url[r->url.n] = '\0';
     for (size_t i = 0; i < SENDER_HEADERS_MAX && r->headers[i]; i++)
-        x->headers = curl_slist_append(x->headers, r->headers[i]);
+        if (!strpbrk(r->headers[i], "\r\n")) /* nothing that a user wrote makes a header of its own */
+            x->headers = curl_slist_append(x->headers, r->headers[i]);
+    x->is_literal = sender_is_literal(r->url);
     curl_easy_setopt(x->easy, CURLOPT_URL, url);
     free(url);
     curl_easy_setopt(x->easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -103,14 +155,14 @@ static void sender_set_http(struct sending *x, const struct send_request *r)
     }
     curl_easy_setopt(x->easy, CURLOPT_HEADERFUNCTION, sender_on_header);
     curl_easy_setopt(x->easy, CURLOPT_HEADERDATA, x);
-    curl_easy_setopt(x->easy, CURLOPT_USERAGENT, "belfry/" BELFRY_VERSION);
+    curl_easy_setopt(x->easy, CURLOPT_USERAGENT, "Belfry/" BELFRY_VERSION);
 }
 
 static void sender_set_mail(struct sending *x, const struct send_request *r)
 {
     const struct sender_setup *setup = &x->sender->setup;
     for (size_t i = 0; i < r->mail_to_count; i++) {
-        char to[300];
+        char to[RECIPIENT_TEXT];
         snprintf(to, sizeof to, "<" STR_FMT ">", STR_ARG(r->mail_to[i]));
         x->to = curl_slist_append(x->to, to);
     }
@@ -127,6 +179,9 @@ static void sender_set_mail(struct sending *x, const struct send_request *r)
     curl_easy_setopt(x->easy, CURLOPT_UPLOAD, 1L);
     curl_easy_setopt(x->easy, CURLOPT_READFUNCTION, sender_on_mail);
     curl_easy_setopt(x->easy, CURLOPT_READDATA, x);
+    curl_easy_setopt(x->easy, CURLOPT_DEBUGFUNCTION, sender_on_dialog);
+    curl_easy_setopt(x->easy, CURLOPT_DEBUGDATA, x);
+    curl_easy_setopt(x->easy, CURLOPT_VERBOSE, 1L);
 }
 
 void sender_start(struct sender *s, const struct send_request *r)
@@ -182,6 +237,7 @@ static void sender_judge(const struct sending *x, CURLcode rc, int64_t now_ms, s
     long status = 0;
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
     *ret = (struct send_result){ .context = x->context, .http_status = status, .retry_after_ms = -1 };
+    rc = x->is_capped ? CURLE_OK : rc;
     if (x->is_mail) {
         ret->ok = rc == CURLE_OK;
         ret->is_final = !ret->ok && rc != CURLE_LOGIN_DENIED && status >= 500; /* the operator may mend the password */
@@ -192,10 +248,17 @@ static void sender_judge(const struct sending *x, CURLcode rc, int64_t now_ms, s
     }
     if (x->retry_after[0])
         ret->retry_after_ms = retry_after_ms(str_from(x->retry_after), now_ms);
+    if (x->refusals) {
+        snprintf(ret->error, sizeof ret->error, "%zu of %zu recipients %s refused: %s", x->refusals, x->recipients,
+                 x->refusals == 1 ? "was" : "were", x->refused);
+        return;
+    }
     if (ret->ok)
         return;
-    if (x->is_blocked)
+    if (x->is_blocked && x->is_literal)
         snprintf(ret->error, sizeof ret->error, "%s", GUARD_REFUSED);
+    else if (x->is_blocked || (x->is_guarded && rc == CURLE_COULDNT_RESOLVE_HOST))
+        snprintf(ret->error, sizeof ret->error, "%s", GUARD_NOT_FOUND); /* so that nobody finds out internal names */
     else if (rc != CURLE_OK)
         snprintf(ret->error, sizeof ret->error, "%s", x->error[0] ? x->error : curl_easy_strerror(rc));
     else

@@ -31,10 +31,10 @@ struct send_request {
 struct send_result {
     void *context;
     bool ok;
-    bool is_final;          /* another attempt would not help */
-    int64_t http_status;    /* or the code of SMTP; 0: none */
-    int64_t retry_after_ms; /* -1: none */
-    char error[SENDER_ERROR];
+    bool is_final;            /* another attempt would not help */
+    int64_t http_status;      /* or the code of SMTP; 0: none */
+    int64_t retry_after_ms;   /* -1: none */
+    char error[SENDER_ERROR]; /* if ok: which recipients of a mail were refused; else empty */
 };
 
 struct sender;

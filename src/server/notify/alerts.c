@@ -30,9 +30,12 @@ static bool alerts_fire(const struct alert *a)
 static enum err alerts_describe(struct turn *t, const struct alert *a, struct str *ret, struct error *e)
 {
     cleanup_with(buf_release) struct buf out;
+    char value[ALERT_TEXT], limit[ALERT_TEXT];
     buf_init(&out, DETAIL_MAX);
-    buf_printf(&out, "%s. Severity: %s. Value: %.4g %s, threshold: %.4g %s", a->summary,
-               alert_severity_names[a->severity], a->value, a->unit, a->threshold, a->unit);
+    alert_value_text(a, value);
+    alert_limit_text(a, limit);
+    buf_printf(&out, "%s. Severity: %s. Value: %s; it fires %s", a->summary, alert_severity_names[a->severity], value,
+               limit);
     return arena_str(&t->arena, buf_str(&out), ret) ? ERR_OK : error_no_room(e);
 }
 

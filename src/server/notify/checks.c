@@ -19,9 +19,7 @@ struct look {
     const struct record *record;
     struct check check;
     struct task task;
-    struct recurrence schedule, deadlines;
-    struct rule_base base;
-    struct check_facts facts;
+    struct task_check of;
 };
 
 /* ---- what is known ---- */
@@ -69,29 +67,17 @@ static enum err look_read(struct turn *t, struct look *l, bool *ret, struct erro
 {
     const struct notifier_setup *setup = &t->notifier->setup;
     const struct record *r = l->record;
-    struct check_facts *f = &l->facts;
+    struct check_facts *f = &l->of.facts;
     const struct execution *ok;
     *ret = false;
     enum err rc = reader_get(t->notifier->reader, r->tenant, r->incident, &t->arena, &l->task, e);
     if (rc == ERR_NOT_FOUND || (!rc && (l->task.deleted || task_is_final(l->task.state))))
         return ERR_OK;
-    bool is_recurring = l->task.kind == TASK_RECURRING;
     if (rc || check_read(r->doc, &t->arena, &l->check, e) ||
-        expectation_read(task_extra(&l->task, TASK_EXPECT), is_recurring, &t->arena, &f->expect, e))
+        task_check_read(&l->task, setup->zones, setup->catalog, &t->arena, &l->of, e))
         return e->code;
     if (expectation_is_none(&f->expect))
         return ERR_OK;
-    f->task = &l->task;
-    if (is_recurring) {
-        if (task_rule(&l->task, setup->zones, setup->catalog, &l->schedule, &l->base, e))
-            return e->code;
-        f->schedule = &l->schedule;
-    }
-    if (f->expect.success_by.n) {
-        if (expectation_rule(&f->expect, &l->task, l->base.zone, l->base.calendar, &l->deadlines, e))
-            return e->code;
-        f->deadlines = &l->deadlines;
-    }
     if (look_last(t, l, 1U << EXECUTION_COMPLETED, &ok, e))
         return e->code;
     f->ok_ms = ok ? ok->completed_us / 1000 : 0;
@@ -114,7 +100,7 @@ static enum err look_explain(struct turn *t, const struct look *l, int64_t deadl
     why.tenant_disabled = catalog_cache_tenant(catalog, l->task.tenant, NULL, &tenant) && tenant.disabled;
     why.queue_paused = queue_is_paused(&queue, t->now_ms);
     buf_init(&text, 4 * INCIDENT_ERROR_MAX);
-    check_explain(&l->facts, &why, deadline_ms, &text);
+    check_explain(&l->of.facts, &why, deadline_ms, &text);
     return arena_str(&t->arena, str_utf8_cut(buf_str(&text), INCIDENT_ERROR_MAX), ret) ? ERR_OK : error_no_room(e);
 }
 
@@ -144,12 +130,12 @@ static enum err look_judge(struct turn *t, struct look *l, struct error *e)
         return e->code;
     if (!exists)
         return turn_add_check(t, l->record, &l->check, -1, e);
-    check_begin(&l->check, &l->facts);
-    int64_t deadline_ms = check_deadline(&l->check, &l->facts);
+    check_begin(&l->check, &l->of.facts);
+    int64_t deadline_ms = check_deadline(&l->check, &l->of.facts);
     bool is_over = deadline_ms != INT64_MAX && t->now_ms >= deadline_ms + CHECK_GRACE_MS;
-    if (is_over && l->facts.deadlines && look_is_met(t, l, deadline_ms, &is_met, e))
+    if (is_over && l->of.facts.deadlines && look_is_met(t, l, deadline_ms, &is_met, e))
         return e->code;
-    struct check_plan p = check_plan(&l->check, &l->facts, is_met, t->now_ms);
+    struct check_plan p = check_plan(&l->check, &l->of.facts, is_met, t->now_ms);
     if (p.is_missed && look_tell(t, l, p.deadline_ms, e))
         return e->code;
     return turn_add_check(t, l->record, &l->check, p.next_ms, e);
@@ -163,7 +149,7 @@ static enum err look_at(struct turn *t, const struct record *r, struct error *e)
         return error_no_room(e);
     *l = (struct look){ .record = r };
     enum err rc = look_judge(t, l, e);
-    rule_base_release(&l->base);
+    rule_base_release(&l->of.base);
     if (!rc || rc == ERR_CONFLICT || rc == ERR_UNAVAILABLE)
         return rc;
     log_error("check_failed", kv_uuid("task", r->incident), kv_err(e));

@@ -7,8 +7,14 @@
 #include "port/signer.h"
 #include "server/notify/internal.h"
 
-enum { SIGNATURES_MAX = 512, HEADER_MAX = 1024, BODY_MAX = 1 << 20, MESSAGES_LOOKED_AT = 200, TENANTS_LOOKED_AT = 200 };
-enum { TENANT_FIRST = 1 }; /* `default`, which the catalog may lack */
+enum {
+    SIGNATURES_MAX = 512,
+    HEADER_MAX = 1024,
+    BODY_MAX = 1 << 20,
+    MESSAGES_LOOKED_AT = 200,
+    SETTINGS_LOOKED_AT = 200,
+    DISABLED_MS = 60000 /* a message of a disabled tenant is looked at again */
+};
 
 /* ---- the request ---- */
 
@@ -152,40 +158,60 @@ static void deliver_end_place(struct notifier *n, const struct sent_message *d, 
         channel_place_end(&n->places.v[d->place], is_fault, now_ms);
 }
 
+static enum err deliver_note(struct turn *t, struct notification *m, enum notification_act_kind what, struct error *e)
+{
+    struct notification_act act = {
+        .at_ms = t->now_ms, .what = (int)what, .http_status = m->http_status, .error = m->error
+    };
+    return notification_add_act(m, &act, &t->arena) ? ERR_OK : error_no_room(e);
+}
+
+static enum err deliver_record_result(struct turn *t, const struct sent_message *d, const struct send_result *r,
+                                      struct error *e)
+{
+    struct notification m;
+    int64_t next_ms = 0;
+    if (notification_read(str_from(d->doc), &t->arena, &m, e))
+        return e->code;
+    m.http_status = r->http_status;
+    m.error = str_from(r->error);
+    if (r->ok) {
+        m.state = MESSAGE_SENT;
+        m.sent_ms = m.sent_ms ? m.sent_ms : t->now_ms;
+    } else {
+        next_ms = r->is_final ? 0 : notification_retry_at(&m, r->retry_after_ms, t->now_ms);
+        m.state = next_ms ? MESSAGE_WAITING : MESSAGE_FAILED;
+    }
+    deliver_count(t->notifier, &m, r->ok ? DELIVER_SENT : next_ms ? DELIVER_RETRIED : DELIVER_FAILED);
+    if (m.state == MESSAGE_FAILED)
+        log_warn("notification_failed", kv_uuid("message", m.id), kv_uuid("setting", m.setting),
+                 kv_i64("tenant", d->record.tenant), kv_str("error", m.error));
+    if (deliver_note(t, &m, r->ok ? MESSAGE_ACT_SENT : MESSAGE_ACT_FAILED, e) ||
+        deliver_put(t, &d->record, &m, next_ms, e))
+        return e->code;
+    if (m.state == MESSAGE_FAILED)
+        notifier_on_failed(t, &d->record);
+    return ERR_OK;
+}
+
 void notifier_on_result(struct notifier *n, const struct send_result *r)
 {
     struct sent_message *d = r->context;
-    struct notification *m = &d->message;
     struct turn t = { .notifier = n, .now_ms = clock_wall_ms(n->setup.clock) };
     struct error e = { 0 };
-    int64_t next_ms = 0;
     failpoint("after_send");
     deliver_end_place(n, d, r, t.now_ms);
     arena_init(&t.arena, TURN_ARENA);
-    m->http_status = r->http_status;
-    m->error = str_from(r->error);
-    if (r->ok) {
-        m->state = MESSAGE_SENT;
-        m->sent_ms = t.now_ms;
-    } else {
-        next_ms = r->is_final ? 0 : notification_retry_at(m, r->retry_after_ms, t.now_ms);
-        m->state = next_ms ? MESSAGE_WAITING : MESSAGE_FAILED;
-    }
-    deliver_count(n, m, r->ok ? DELIVER_SENT : next_ms ? DELIVER_RETRIED : DELIVER_FAILED);
-    if (m->state == MESSAGE_FAILED)
-        log_warn("notification_failed", kv_uuid("message", m->id), kv_uuid("setting", m->setting),
-                 kv_i64("tenant", d->record.tenant), kv_str("error", m->error));
-    if (deliver_put(&t, &d->record, m, next_ms, &e) && e.code != ERR_CONFLICT)
-        log_warn("notification_not_recorded", kv_uuid("message", m->id), kv_err(&e));
-    else if (m->state == MESSAGE_FAILED)
-        notifier_on_failed(&t, &d->record);
-    d->is_used = false;
+    if (deliver_record_result(&t, d, r, &e) && e.code != ERR_CONFLICT)
+        log_warn("notification_not_recorded", kv_uuid("message", d->record.id), kv_err(&e));
+    free(d->doc);
+    *d = (struct sent_message){ 0 };
     arena_release(&t.arena);
 }
 
 /* ---- taking ---- */
 
-/* Why a message is not sent; NULL: it is. */
+/* Why a message is not sent; NULL: it is. The last group of an incident may be told in the turn that closes it. */
 static const char *deliver_refusal(const struct turn *t, const struct notification_facts *f,
                                    const struct tenant_rules *tenant)
 {
@@ -193,7 +219,7 @@ static const char *deliver_refusal(const struct turn *t, const struct notificati
     bool nags = m->type == MESSAGE_REPEATED || m->type == MESSAGE_ESCALATED;
     if (!f->setting)
         return "the setting was removed";
-    if (tenant->disabled)
+    if (tenant->disabled && (m->type == MESSAGE_TEST || !notification_is_young(m, t->now_ms)))
         return "the tenant is disabled";
     if (m->type == MESSAGE_TEST)
         return NULL;
@@ -207,7 +233,8 @@ static const char *deliver_refusal(const struct turn *t, const struct notificati
         return "muted";
     if (nags && f->incident && f->incident->acked_ms)
         return "acknowledged";
-    return nags && f->incident && f->incident->closed_ms ? "closed" : NULL;
+    bool is_over = f->incident && f->incident->closed_ms && !incident_is_every(f->incident, f->setting);
+    return nags && is_over ? "closed" : NULL;
 }
 
 static enum err deliver_read_incident(struct turn *t, const struct record *r, struct incident *scratch,
@@ -226,10 +253,8 @@ static enum err deliver_read_incident(struct turn *t, const struct record *r, st
 }
 
 /* From now on this node has the message, until MESSAGE_TAKEN_MS have passed. */
-static enum err deliver_claim(struct turn *t, struct record *r, struct notification *m, struct error *e)
+static enum err deliver_claim(struct turn *t, struct record *r, const struct notification *m, struct error *e)
 {
-    m->state = MESSAGE_SENDING;
-    m->attempts++;
     if (deliver_put(t, r, m, t->now_ms + MESSAGE_TAKEN_MS, e))
         return e->code;
     r->version++;
@@ -244,13 +269,23 @@ static struct sent_message *deliver_slot(struct notifier *n)
     return d;
 }
 
+static char *deliver_doc(const struct notification *m)
+{
+    struct buf doc;
+    struct jw w;
+    buf_init(&doc, DOC_MAX);
+    jw_init(&w, &doc);
+    notification_write(&w, m);
+    return buf_take(&doc);
+}
+
 static void deliver_start(struct turn *t, const struct record *r, const struct notification *m, int place,
                           struct draft *d)
 {
     struct notifier *n = t->notifier;
     struct sent_message *slot = deliver_slot(n);
-    *slot = (struct sent_message){ .is_used = true, .place = place, .record = *r, .message = *m };
-    slot->record.key = slot->record.doc = slot->message.error = (struct str){ 0 };
+    *slot = (struct sent_message){ .is_used = true, .place = place, .record = *r, .doc = deliver_doc(m) };
+    slot->record.key = slot->record.doc = (struct str){ 0 };
     d->request.context = slot;
     if (place != PLACE_NONE)
         channel_place_start(&n->places.v[place], (enum channel_kind)m->channel, clock_wall_ms(n->setup.clock));
@@ -298,10 +333,12 @@ static enum err deliver_send(struct turn *t, const struct record *r, struct noti
         return ERR_OK;
     }
     int64_t next_ms = notification_retry_at(m, -1, t->now_ms);
+    struct error ignored;
     m->state = next_ms ? MESSAGE_WAITING : MESSAGE_FAILED;
     m->error = str_from(e->text);
     deliver_count(t->notifier, m, next_ms ? DELIVER_RETRIED : DELIVER_FAILED);
-    struct error ignored;
+    if (deliver_note(t, m, MESSAGE_ACT_FAILED, &ignored))
+        return ignored.code;
     return deliver_put(t, r, m, next_ms, &ignored);
 }
 
@@ -316,12 +353,14 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
         return e->code;
     if (catalog_cache_tenant(t->notifier->setup.catalog, r->tenant, &t->arena, &tenant))
         f.tenant = tenant.name;
+    if (m.state == MESSAGE_SENDING && deliver_note(t, &m, MESSAGE_ACT_LOST, e))
+        return e->code;
     const char *why = deliver_refusal(t, &f, &tenant);
     if (why)
         return deliver_drop(t, r, &m, why, e);
-    if (m.attempts >= MESSAGE_ATTEMPTS_MAX) { /* the node that made the last attempt did not report */
-        m.state = MESSAGE_FAILED;
-        return deliver_put(t, r, &m, 0, e);
+    if (tenant.disabled && m.type != MESSAGE_TEST && notification_is_young(&m, t->now_ms)) {
+        m.state = MESSAGE_WAITING; /* perhaps for a moment only */
+        return deliver_put(t, r, &m, t->now_ms + DISABLED_MS, e);
     }
     int place = channel_places_get(&t->notifier->places, r->tenant, (enum channel_kind)m.channel, deliver_channel(&f),
                                    t->now_ms);
@@ -329,6 +368,8 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
     enum err rc = deliver_wait(t, r, &f, place, &waits, e);
     if (rc || waits)
         return rc;
+    if (!notification_take(&m, t->now_ms))
+        return deliver_put(t, r, &m, 0, e);
     return deliver_claim(t, r, &m, e) ? e->code : deliver_send(t, r, &m, &f, place, e);
 }
 
@@ -371,26 +412,39 @@ static enum err deliver_sort_page(struct turn *t, const struct record_page *page
     return ERR_OK;
 }
 
-/* There are more messages than one page holds, perhaps all of one tenant: the others are asked for by name. */
+/* Where the next turn goes on, behind the last setting of this page, or at the first one. */
+static void deliver_note_hidden(struct notifier *n, const struct catalog_page *page)
+{
+    const struct catalog_entry *last = page->more ? &page->entries.v[page->entries.n - 1] : NULL;
+    n->hidden_tenant = last ? last->tenant : 0;
+    snprintf(n->hidden_after, sizeof n->hidden_after, STR_FMT, last ? (int)last->name.n : 0, last ? last->name.p : "");
+}
+
+/* There are more messages than one page holds, perhaps all of one tenant: the others are asked for by name. Only
+ * tenants with settings have messages that can be sent. A turn looks at the next SETTINGS_LOOKED_AT settings, so that
+ * after a few turns each tenant was asked for, however many there are. */
 static enum err deliver_add_hidden(struct turn *t, struct record_filter f, struct deliver_queues *all, struct error *e)
 {
-    struct catalog_filter tenants = { .kind = CATALOG_TENANT, .limit = TENANTS_LOOKED_AT };
+    struct notifier *n = t->notifier;
+    struct catalog_filter settings = { .kind = CATALOG_NOTIFICATION,
+                                       .all_tenants = true,
+                                       .after_tenant = n->hidden_tenant,
+                                       .after = str_from(n->hidden_after),
+                                       .limit = SETTINGS_LOOKED_AT };
     struct catalog_page page = { 0 };
-    struct tenant_rules rules;
-    if (reader_catalog_list(t->notifier->reader, &tenants, &t->arena, &page, e))
+    if (reader_catalog_list(n->reader, &settings, &t->arena, &page, e))
         return e->code;
-    for (size_t i = 0; i <= page.entries.n; i++) {
+    f.limit = SENDER_SLOTS;
+    for (size_t i = 0; i < page.entries.n; i++) {
         struct record_page found = { 0 };
-        bool is_default = i == page.entries.n;
-        if (!is_default && tenant_rules_read(page.entries.v[i].doc, &t->arena, &rules, e))
-            return e->code;
-        f.tenant = is_default ? TENANT_FIRST : rules.number;
-        f.limit = SENDER_SLOTS;
-        if (deliver_queue_of(all, f.tenant))
+        bool is_asked = i && page.entries.v[i].tenant == page.entries.v[i - 1].tenant;
+        f.tenant = page.entries.v[i].tenant;
+        if (is_asked || deliver_queue_of(all, f.tenant))
             continue;
-        if (reader_records(t->notifier->reader, &f, &t->arena, &found, e) || deliver_sort_page(t, &found, all, e))
+        if (reader_records(n->reader, &f, &t->arena, &found, e) || deliver_sort_page(t, &found, all, e))
             return e->code;
     }
+    deliver_note_hidden(n, &page);
     return ERR_OK;
 }
 
@@ -452,7 +506,7 @@ enum err notifier_take_messages(struct turn *t, struct error *e)
         return e->code;
     n->oldest_message_ms = page.n ? page.v[0].next_ms : 0;
     struct deliver_queues all = { 0 };
-    all.v = arena_array(&t->arena, struct deliver_queue, MESSAGES_LOOKED_AT + TENANTS_LOOKED_AT + 1);
+    all.v = arena_array(&t->arena, struct deliver_queue, MESSAGES_LOOKED_AT + SETTINGS_LOOKED_AT);
     if (!all.v)
         return error_no_room(e);
     if (deliver_sort_page(t, &page, &all, e) || (page.more && deliver_add_hidden(t, f, &all, e)) ||

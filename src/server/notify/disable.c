@@ -100,6 +100,7 @@ static enum err disable_tell_one(struct turn *t, const struct turn_setting *to, 
                               .type = MESSAGE_OPENED,
                               .channel = to->setting.kind,
                               .created_ms = t->now_ms };
+    notification_set_about(&m, &x.incident);
     incident_carry_out(&x.incident, &p, t->now_ms);
     if (turn_add_message(t, TENANT_DEFAULT, &m, 0, t->now_ms, S(""), e) || turn_add_incident(t, &x, 0, e))
         return e->code;
@@ -137,6 +138,7 @@ static enum err disable_write(struct turn *t, const struct catalog_entry *entry,
     jw_object_end(&w);
     struct audit row = audit_by_system("disable notification setting", "notification_setting", entry->name, t->now_ms);
     row.tenant = entry->tenant;
+    row.object_name = s->name;
     struct catalog_change c = { .entry = *entry, .version = entry->version };
     c.entry.doc = buf_str(&doc);
     struct op_catalog op = { .op = { .kind = OP_CATALOG, .audit = &row }, .v = &c, .n = 1, .now_ms = t->now_ms };

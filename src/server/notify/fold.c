@@ -93,6 +93,7 @@ static enum err fold_make_message(struct turn *t, const struct turn_incident *x,
                               .step = p->step,
                               .created_ms = t->now_ms };
     bool capped = false;
+    notification_set_about(&m, &x->incident);
     (void)fold_channel(x->setting, p->step, &m.channel);
     if (fold_is_capped(t, x, &capped, e))
         return e->code;
@@ -307,6 +308,11 @@ static int64_t fold_failures(struct turn *t, const struct turn_incident *x, cons
     return str_eq(hit->cause, S(CAUSE_CHECK)) ? x->setting->after : fold_fails(t, task, x->setting->after);
 }
 
+static int64_t fold_members(const struct incident *i)
+{
+    return (int64_t)i->recurring_count + i->recurring_more;
+}
+
 static enum err fold_add(struct turn *t, struct turn_incident *x, const struct hit *hit, const struct task *task,
                          int64_t count, struct error *e)
 {
@@ -325,8 +331,12 @@ static enum err fold_add(struct turn *t, struct turn_incident *x, const struct h
         shown.http_status = fold_http_status(t, task);
     if (is_occurrence && x->setting->after > 1)
         i->fails = max_of(i->fails, fold_failures(t, x, hit, task));
-    bool fits = incident_add_task(i, &shown, task->parent, &t->arena);
-    return fits ? ERR_OK : error_no_room(e);
+    int64_t members = fold_members(i);
+    if (!incident_add_task(i, &shown, task->parent, &t->arena))
+        return error_no_room(e);
+    if (str_eq(hit->cause, S(CAUSE_CHECK)) && fold_members(i) > members)
+        incident_join(i, &shown, t->now_ms); /* checks of one moment may be judged one after the other */
+    return ERR_OK;
 }
 
 /* `notify` of the task; a step that has none has that of its run. */
@@ -445,12 +455,13 @@ static enum err fold_task_recovered(struct turn *t, const struct turn_incident *
     bool gone = rc == ERR_NOT_FOUND || (!rc && (task.deleted || (task_is_final(task.state) && !failed)));
     bool edited =
         !rc && is_recurring && task.version > 1 && task.updated_ms > x->incident.last_ms && task.state != TASK_PAUSED;
+    bool unexpected = !rc && str_eq(x->incident.cause, S(CAUSE_CHECK)) && !task_extra(&task, TASK_EXPECT).n;
     rc = rc == ERR_NOT_FOUND ? ERR_OK : rc;
     if (!rc)
         rc = reader_executions(t->notifier->reader, &f, &t->arena, &page, e);
     const struct execution *last = !rc && page.executions.n ? &page.executions.v[0] : NULL;
     bool succeeded = last && last->status == EXECUTION_COMPLETED && last->completed_us / 1000 >= x->incident.last_ms;
-    *ret = succeeded ? RECOVERY_SUCCEEDED : gone || edited ? RECOVERY_CHANGED : RECOVERY_NOT_YET;
+    *ret = succeeded ? RECOVERY_SUCCEEDED : gone || edited || unexpected ? RECOVERY_CHANGED : RECOVERY_NOT_YET;
     arena_rewind(&t->arena, mark);
     return rc;
 }

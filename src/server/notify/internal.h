@@ -17,7 +17,7 @@ struct sent_message {
     bool is_used;
     int place;            /* of notifier.places; PLACE_NONE: none */
     struct record record; /* without texts */
-    struct notification message;
+    char *doc;            /* of the message */
 };
 
 struct alert_list {
@@ -45,7 +45,10 @@ struct notifier {
     bool is_replanning;   /* they are gone through, page by page */
     struct uuid replanned;
     int32_t last_tenant; /* whose messages were taken last */
-    int64_t beat_ms;     /* when the heartbeat was due last */
+    /* the setting up to which tenants with hidden messages were looked for; empty: from the first one on */
+    int32_t hidden_tenant;
+    char hidden_after[CATALOG_NAME_MAX + 1];
+    int64_t beat_ms; /* when the heartbeat was due last */
     bool beat_is_under_way, beat_failed;
     int64_t purged_ms;
     bool took;                                /* messages, at least once */
@@ -55,7 +58,7 @@ struct notifier {
     /* Guards the listener, which is called with it: a lock of its own, because the listener takes those of live events,
      * and these are held by threads that take the next one. */
     pthread_mutex_t listener_lock;
-    notifier_listener *listener; /* NULL: none */
+    const struct notifier_listener *listener; /* NULL: none */
     void *listener_context;
 
     pthread_mutex_t lock; /* guards everything below */
@@ -129,6 +132,7 @@ enum err turn_add_check(struct turn *t, const struct record *r, const struct che
                         struct error *e) must_use;
 void turn_reset(struct turn *t); /* forgets the changes */
 void turn_note(struct turn *t, const struct turn_incident *x, enum incident_change change);
+void notifier_tell_task(struct notifier *n, const struct task *t); /* readers of live events, once it is written */
 /* Writes all changes, and deletes the hits. ERR_CONFLICT: another node was first. */
 enum err turn_write(struct turn *t, const struct uuid *hits, size_t hit_count, struct error *e) must_use;
 
@@ -159,6 +163,11 @@ enum err notifier_fold_alerts(struct turn *t, struct error *e) must_use;
 #define CAUSE_CHECK "check" /* of a missed deadline */
 /* Judges the checks that are due. */
 enum err notifier_look_at_checks(struct turn *t, bool *ret_more, struct error *e) must_use;
+
+/* ---- pauses.c ---- */
+
+/* Resumes the tasks whose pauses have come to their end. */
+enum err notifier_end_pauses(struct turn *t, bool *ret_more, struct error *e) must_use;
 
 /* ---- disable.c ---- */
 

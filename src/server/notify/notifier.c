@@ -48,11 +48,12 @@ static enum err notifier_purge(struct turn *t, struct error *e)
 static enum err notifier_turn(struct notifier *n, bool *ret_more, struct error *e)
 {
     struct turn *t = xnew(*t);
-    bool more_hits = false, more_incidents = false, more_checks = false;
+    bool more_hits = false, more_incidents = false, more_checks = false, more_pauses = false;
     t->notifier = n;
     t->now_ms = clock_wall_ms(n->setup.clock);
     arena_init(&t->arena, TURN_ARENA);
     enum err rc = n->reader ? ERR_OK : store_reader(n->setup.store, &n->reader, e);
+    rc = rc ? rc : notifier_end_pauses(t, &more_pauses, e);
     rc = rc ? rc : notifier_fold(t, &more_hits, e);
     t->incident_count = 0;
     turn_reset(t);
@@ -70,7 +71,7 @@ static enum err notifier_turn(struct notifier *n, bool *ret_more, struct error *
     rc = rc && rc != ERR_CONFLICT ? rc : notifier_purge(t, e);
     arena_release(&t->arena);
     free(t);
-    *ret_more = more_hits || more_incidents || more_checks;
+    *ret_more = more_hits || more_incidents || more_checks || more_pauses;
     return rc == ERR_CONFLICT ? ERR_OK : rc;
 }
 
@@ -148,7 +149,7 @@ bool notifier_may_fold(const struct notifier *n)
     return !n->setup.may_fold || n->setup.may_fold(n->setup.context);
 }
 
-void notifier_listen(struct notifier *n, notifier_listener *listener, void *context)
+void notifier_listen(struct notifier *n, const struct notifier_listener *listener, void *context)
 {
     if (!n)
         return;
@@ -205,6 +206,8 @@ void notifier_free(struct notifier *n)
     sender_wake(n->sender);
     pthread_join(n->thread, NULL);
     sender_free(n->sender);
+    for (size_t i = 0; i < SENDER_SLOTS; i++)
+        free(n->deliveries[i].doc);
     reader_free(n->reader);
     pthread_mutex_destroy(&n->lock);
     pthread_mutex_destroy(&n->listener_lock);

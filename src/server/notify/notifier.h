@@ -7,7 +7,10 @@
  * is sent again by any node after MESSAGE_TAKEN_MS, under the same id. It has its own slots: tasks do not delay it.
  *
  * It also judges the checks of tasks that are expected to succeed in time (core/notify/check.h). A missed deadline and
- * the new state of its check are one transaction: whatever dies in between, it is told once. */
+ * the new state of its check are one transaction: whatever dies in between, it is told once.
+ *
+ * And it resumes tasks whose pause has come to its end (core/task/pause.h): that is work of the same form, a record
+ * that is due, which any node may do. */
 #include "base/buf.h"
 #include "base/metrics.h"
 #include "core/notify/incident.h"
@@ -32,6 +35,7 @@ struct notifier_setup {
     bool (*may_fold)(void *context);
     struct str heartbeat_url;       /* is called each minute while all is well; empty: none */
     bool (*is_well)(void *context); /* this node acts for all, and claims succeed. Once a minute */
+    void (*resumed)(void *context, const struct task *t); /* a task was resumed at the end of its pause; NULL: none */
     void *context;
 };
 
@@ -43,7 +47,10 @@ void notifier_metrics(struct notifier *n, struct buf *out); /* lines of /metrics
 int64_t notifier_oldest_ms(struct notifier *n); /* since when something waits; 0: nothing. Any thread; NULL is fine */
 /* Is called with what has changed, on the notifier's thread. When notifier_listen returns, the listener before it is
  * not called any more. NULL: none. Any thread; n NULL is fine. */
-typedef void notifier_listener(void *context, int32_t tenant, const struct incident *i, enum incident_change change);
-void notifier_listen(struct notifier *n, notifier_listener *listener, void *context);
+struct notifier_listener {
+    void (*incident)(void *context, int32_t tenant, const struct incident *i, enum incident_change change);
+    void (*task)(void *context, const struct task *t);
+};
+void notifier_listen(struct notifier *n, const struct notifier_listener *listener, void *context);
 /* All alerts as they stand, on the node that acts for all; count 0: it does not any more. Any thread; NULL is fine. */
 void notifier_on_alerts(struct notifier *n, const struct alert *v, size_t count);

@@ -176,7 +176,15 @@ static void turn_tell(struct turn *t)
     struct notifier *n = t->notifier;
     pthread_mutex_lock(&n->listener_lock);
     for (const struct turn_news *x = turn_oldest_first(t->news); x && n->listener; x = x->next)
-        n->listener(n->listener_context, x->tenant, &x->incident, x->change);
+        n->listener->incident(n->listener_context, x->tenant, &x->incident, x->change);
+    pthread_mutex_unlock(&n->listener_lock);
+}
+
+void notifier_tell_task(struct notifier *n, const struct task *t)
+{
+    pthread_mutex_lock(&n->listener_lock);
+    if (n->listener)
+        n->listener->task(n->listener_context, t);
     pthread_mutex_unlock(&n->listener_lock);
 }
 

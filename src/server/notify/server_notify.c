@@ -25,6 +25,14 @@ static bool server_is_well(void *context)
     return failures == before && server_acts_for_all(a);
 }
 
+/* The notifier's thread. */
+static void server_on_resumed(void *context, const struct task *t)
+{
+    struct server *a = context;
+    transition_log_changed(a->transitions, t, TASK_PAUSED);
+    server_on_tasks_written(a, t, 1);
+}
+
 enum err server_start_notifier(struct server *a, struct error *e)
 {
     const struct mail_settings *mail = a->setup.mail;
@@ -39,6 +47,7 @@ enum err server_start_notifier(struct server *a, struct error *e)
                                     .may_fold = store_is_shared(a->store) ? server_notifications_are_known : NULL,
                                     .heartbeat_url = mail ? mail->heartbeat_url : S(""),
                                     .is_well = server_is_well,
+                                    .resumed = server_on_resumed,
                                     .context = a,
                                     .site = a->setup.public_url,
                                     .sender = { .guard = server_guard(a), .ca_file = a->setup.ca_file } };
@@ -57,9 +66,15 @@ static void server_on_incident(void *context, int32_t tenant, const struct incid
     live_on_incident(api_server_live(((struct server *)context)->http), tenant, i, change);
 }
 
+static void server_on_live_task(void *context, const struct task *t)
+{
+    live_on_written(api_server_live(((struct server *)context)->http), t, 1);
+}
+
 void server_watch_incidents(struct server *a, bool on)
 {
-    notifier_listen(a->notifier, on && a->http ? server_on_incident : NULL, a);
+    static const struct notifier_listener listener = { server_on_incident, server_on_live_task };
+    notifier_listen(a->notifier, on && a->http ? &listener : NULL, a);
 }
 
 bool server_notifications_are_known(void *context)

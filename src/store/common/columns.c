@@ -316,6 +316,11 @@ static bool columns_is_failed(const struct task *t)
     return t->state == TASK_FAILED;
 }
 
+static bool columns_is_held(const struct task *t)
+{
+    return t->state == TASK_FAILED || t->state == TASK_PAUSED;
+}
+
 bool column_number(const struct column *c, const void *row, int64_t *ret)
 {
     const void *member = (const char *)row + c->offset;
@@ -336,6 +341,8 @@ struct str column_text(const struct column *c, const void *row, struct buf *b)
     const struct task *t = row;
     if (c->kind == COL_DEAD_TEXT) /* do not reset b: it may hold the text of another column */
         return columns_is_failed(t) ? *(const struct str *)member : (struct str){ 0 };
+    if (c->kind == COL_HELD_TEXT)
+        return columns_is_held(t) ? *(const struct str *)member : (struct str){ 0 };
     if (c->kind == COL_QUEUE)
         return task_is_control(t) ? t->queue : (struct str){ 0 };
     if (c->kind == COL_TEXT)
@@ -401,6 +408,8 @@ static enum err columns_read_any(const struct column *c, struct str text, struct
     case COL_GATES: t->overlap = columns_no_overlap(t); return text.n ? columns_read_gates(text, a, t, e) : ERR_OK;
     case COL_NEEDS: return text.n ? columns_read_needs(text, a, t, e) : ERR_OK;
     case COL_SCHEDULE: return text.n ? columns_read_schedule(text, a, member, e) : ERR_OK;
+    case COL_HELD_TEXT: /* a join that skips a PAUSED task writes its state alone */
+        return columns_is_held(t) ? columns_copy_text(text, a, member, e) : ERR_OK;
     default: return columns_copy_text(text, a, member, e);
     }
 }

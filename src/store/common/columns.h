@@ -18,6 +18,7 @@ enum column_kind {
     COL_RETRY,     /* JSON, NULL for RETRY_DEFAULT */
     COL_SCHEDULE,  /* JSON, NULL for an empty schedule */
     COL_DEAD_TEXT, /* empty and NULL unless the task is FAILED */
+    COL_HELD_TEXT, /* empty and NULL unless the task is FAILED or PAUSED */
     COL_DEAD_I64,  /* 0 unless the task is FAILED */
     COL_FAILED,    /* the time since which the task is FAILED, else NULL; written, never read back */
     COL_GATES,     /* JSON of concurrency, overlap and dedupe; NULL: nothing can hold the task back */
@@ -70,7 +71,7 @@ enum column_kind {
     X(aside, COL_TEXT, aside, 0)                                                                                       \
     X(recalled, COL_BOOL, recalled, 0)                                                                                 \
     X(awaited_ms, COL_I64, awaited_ms, 0)                                                                              \
-    X(late_by, COL_INT, late_by, LATE_BACKLOG)                                                                         \
+    X(late_by, COL_INT, late_by, LATE_CAUSES - 1)                                                                      \
     X(links, COL_INT, links, TASK_LINKS)                                                                               \
     X(run_id, COL_UUID, run, 0)                                                                                        \
     X(place, COL_I64, place, 0)                                                                                        \
@@ -88,7 +89,7 @@ enum column_kind {
     X(waits_for, COL_TEXT, waits_for, 0)                                                                               \
     X(cause, COL_DEAD_TEXT, cause, 0)                                                                                  \
     X(resolved_ms, COL_DEAD_I64, resolved_ms, 0)                                                                       \
-    X(resolution, COL_DEAD_TEXT, resolution, 0)                                                                        \
+    X(resolution, COL_HELD_TEXT, resolution, 0)                                                                        \
     X(failed_ms, COL_FAILED, completed_ms, 0)                                                                          \
     X(calendar, COL_TEXT, schedule.calendar, 0)
 
@@ -111,7 +112,7 @@ enum column_kind {
     X(error, COL_TEXT, error, 0)                                                                                       \
     X(output, COL_TEXT, output, 0)                                                                                     \
     X(trace_id, COL_TEXT, trace_id, 0)                                                                                 \
-    X(late_by, COL_INT, late_by, LATE_BACKLOG)
+    X(late_by, COL_INT, late_by, LATE_CAUSES - 1)
 
 #define IDEMPOTENCY_COLUMNS(X)                                                                                         \
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
@@ -251,7 +252,9 @@ struct task_lease {
     X(object, COL_TEXT, object, 0)                                                                                     \
     X(digest, COL_BYTES32, digest, 0)                                                                                  \
     X(outcome, COL_INT, outcome, AUDIT_REFUSED)                                                                        \
-    X(count, COL_I64, count, 0)
+    X(count, COL_I64, count, 0)                                                                                        \
+    X(actor_name, COL_TEXT, actor_name, 0)                                                                             \
+    X(object_name, COL_TEXT, object_name, 0)
 #define AUDIT_COLUMNS(X) X(id, COL_UUID, id, 0) AUDIT_COLUMNS_REST(X)
 
 #define HIT_COLUMNS_REST(X)                                                                                            \
@@ -264,7 +267,7 @@ struct task_lease {
 #define HIT_COLUMNS(X) X(id, COL_UUID, id, 0) HIT_COLUMNS_REST(X)
 
 #define RECORD_COLUMNS_REST(X)                                                                                         \
-    X(kind, COL_INT, kind, RECORD_CHECK)                                                                               \
+    X(kind, COL_INT, kind, RECORD_PAUSE)                                                                               \
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
     X(setting_id, COL_UUID, setting, 0)                                                                                \
     X(incident_id, COL_UUID, incident, 0)                                                                              \
@@ -330,8 +333,8 @@ extern const struct table table_hits, table_records;
 
 /* The value of a column, for writing.
  * - column_number: COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64 and COL_FAILED. False: NULL.
- * - column_text: COL_TEXT, COL_DEAD_TEXT, COL_QUEUE, and the JSON of COL_RETRY, COL_SCHEDULE, COL_GATES and COL_NEEDS,
- *   which it writes into b. Empty: NULL. */
+ * - column_text: COL_TEXT, COL_DEAD_TEXT, COL_HELD_TEXT, COL_QUEUE, and the JSON of COL_RETRY, COL_SCHEDULE, COL_GATES
+ *   and COL_NEEDS, which it writes into b. Empty: NULL. */
 bool column_number(const struct column *c, const void *row, int64_t *ret);
 struct str column_text(const struct column *c, const void *row, struct buf *b);
 

@@ -1,5 +1,5 @@
 #pragma once
-/* store/common/sql_states.h - the numbers of task states and of causes, for use in SQL text.
+/* store/common/sql_states.h - the numbers of task states, for use in SQL text.
  *
  * Column tasks.state holds the number of enum task_state. The stores concatenate these literals into their SQL, so that
  * a statement names its states: "WHERE state = " SQL_RUNNING. The numbers are stored data and part of index
@@ -15,10 +15,6 @@
 #define SQL_CANCELLED "6"
 #define SQL_SKIPPED   "7"
 #define SQL_EXPIRED   "8"
-
-/* Of column tasks.late_by. */
-#define SQL_LATE_BY_SLOT "CASE WHEN awaited_ms = 0 THEN 5 ELSE late_by END" /* OP_CLAIM 12 */
-_Static_assert(LATE_SLOT == 5, "SQL_LATE_BY_SLOT is the number of LATE_SLOT");
 
 _Static_assert(TASK_SCHEDULED == 0, "SQL_SCHEDULED is the number of TASK_SCHEDULED");
 _Static_assert(TASK_BLOCKED == 1, "SQL_BLOCKED is the number of TASK_BLOCKED");

@@ -694,15 +694,16 @@ static enum err pg_history_read_slice(struct pg_reader *r, const struct history_
                                       bool *ret_over, struct error *e)
 {
     static const struct pg_statement rows = {
-        "read_history", "SELECT 0" EXECUTION_COLUMNS(
-                            SQL_NAME) ", task_name, task_queue FROM (SELECT x.*, t.name AS task_name, "
-                                      "coalesce(t.queue, l.queue) AS task_queue FROM (SELECT * " HISTORY_SLICE_ROWS
-                                      "AND tenant_id = $4 AND ($5 = 0 OR ($5 >> status) & 1 = 1) "
-                                      "AND ($6 = '' OR worker = $6)) AS x LEFT JOIN tasks AS t "
-                                      "ON t.id = coalesce(x.occurrence_id, x.task_id) "
-                                      "LEFT JOIN lanes AS l ON l.lane = t.lane) AS x "
-                                      "WHERE ($7 = '' OR task_queue = $7) "
-                                      "ORDER BY completed_us DESC, id DESC OFFSET $8 LIMIT $9"
+        "read_history",
+        "SELECT 0" EXECUTION_COLUMNS(
+            SQL_NAME) ", task_name, task_queue FROM (SELECT x.*, t.name AS task_name, "
+                      "coalesce(t.queue, l.queue) AS task_queue FROM (SELECT * " HISTORY_SLICE_ROWS
+                      "AND tenant_id = $4 AND ($5 = 0 OR ($5 >> status) & 1 = 1) "
+                      "AND ($6 = '' OR worker = $6) AND ($10 = '' OR error = $10)) AS x LEFT JOIN tasks AS t "
+                      "ON t.id = coalesce(x.occurrence_id, x.task_id) "
+                      "LEFT JOIN lanes AS l ON l.lane = t.lane) AS x "
+                      "WHERE ($7 = '' OR task_queue = $7) "
+                      "ORDER BY completed_us DESC, id DESC OFFSET $8 LIMIT $9"
     };
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
     size_t room = f->limit - page->n;
@@ -713,6 +714,7 @@ static enum err pg_history_read_slice(struct pg_reader *r, const struct history_
     pg_add_text(&r->params, f->queue);
     pg_add_i64(&r->params, s->skip);
     pg_add_i64(&r->params, (int64_t)room + 1);
+    pg_add_text(&r->params, f->error);
     if (pg_reader_run(r, f->may_lag, &rows, &got, e))
         return e->code;
     *ret_over = (size_t)got.rows > room;
@@ -765,7 +767,8 @@ enum err reader_postgres_history(struct reader *base, const struct history_filte
         return reader_no_room(e);
     if (pg_history_allow_bitmaps(r, f->may_lag, S("on"), e))
         return e->code;
-    enum err rc = text_is_clean(f->worker) && text_is_clean(f->queue) ? pg_history_read(r, f, a, &page, e) : ERR_OK;
+    bool may_match = text_is_clean(f->worker) && text_is_clean(f->queue) && text_is_clean(f->error);
+    enum err rc = may_match ? pg_history_read(r, f, a, &page, e) : ERR_OK;
     (void)pg_history_allow_bitmaps(r, f->may_lag, S("off"), &ignored);
     if (!rc)
         *ret = page;

@@ -220,9 +220,13 @@ enum err pg_replace_row(struct store_postgres *s, const struct pg_guards *old, c
         return ERR_OK;
     if (holds && pg_claim_join(s, t->claim, t->id, e))
         return e->code;
-    if (held)
-        pg_note_left(s, old->claim);
-    return ERR_OK;
+    if (!held)
+        return ERR_OK;
+    const struct lane_row *row;
+    pg_note_left(s, old->claim);
+    if (pg_lanes_at(&s->conn, &s->lanes, old->lane, &row, e))
+        return e->code;
+    return pool_is_leased(row->pool) ? pg_lease_drop_terms(s, &t->id, 1, e) : ERR_OK;
 }
 
 enum err pg_delete_rows(struct store_postgres *s, const struct uuid *ids, size_t n, struct error *e)

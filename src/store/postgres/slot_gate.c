@@ -7,8 +7,8 @@
 
 static const struct pg_statement slot_block = {
     "slot_block",
-    "UPDATE tasks SET state = " SQL_BLOCKED ", waits_for = $2, updated_ms = $3, late_by = " SQL_LATE_BY_SLOT
-    " WHERE id = $1",
+    "UPDATE tasks SET state = " SQL_BLOCKED ", waits_for = $2, updated_ms = $3, "
+    "late_by = CASE WHEN awaited_ms = 0 THEN $4 ELSE late_by END WHERE id = $1",
 };
 static const struct pg_statement slot_give_up = {
     "slot_give_up",
@@ -157,6 +157,7 @@ enum err pg_slot_block(struct slots *base, const struct slot_row *r, const struc
     pg_add_uuid(&s->params, r->id);
     pg_add_text(&s->params, need->key);
     pg_add_i64(&s->params, now_ms);
+    pg_add_i64(&s->params, slot_late_cause(need->kind));
     if (pg_queue(&s->conn, &slot_block, &s->params, e))
         return e->code;
     struct slot_row waits = *r;

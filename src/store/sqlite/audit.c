@@ -59,7 +59,7 @@ static void reader_sqlite_bind_audit(sqlite3_stmt *st, const struct audit_filter
 /* Where the reading of a page ends at the latest; found is false if there are not so many rows. */
 static enum err reader_sqlite_audit_scanned(struct conn *c, struct audit_range *range, bool *ret_found, struct error *e)
 {
-    sqlite3_stmt *st = c->stmts[RD_AUDIT_SCANNED];
+    sqlite3_stmt *st = conn_stmt(c, RD_AUDIT_SCANNED);
     (void)bind_uuid(st, 1, &range->below);
     sqlite3_bind_blob(st, 2, range->lowest.b, sizeof range->lowest.b, SQLITE_STATIC);
     sqlite3_bind_int(st, 3, AUDIT_SCAN_MAX - 1);
@@ -75,7 +75,7 @@ enum err reader_sqlite_audit(struct reader *base, const struct audit_filter *f, 
                              struct error *e)
 {
     struct conn *c = &reader_sqlite_of(base)->conn;
-    sqlite3_stmt *st = c->stmts[RD_AUDIT];
+    sqlite3_stmt *st = conn_stmt(c, RD_AUDIT);
     struct audit_range range = audit_range_of(f);
     struct audit_page page = { .v = arena_array(a, struct audit, f->limit) };
     enum err rc = ERR_OK;

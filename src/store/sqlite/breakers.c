@@ -52,7 +52,7 @@ enum err reader_sqlite_breakers(struct reader *base, const struct breaker_filter
                                 struct breaker_rows *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_BREAKERS];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_BREAKERS);
     struct breaker_rows all = { .v = arena_array(a, struct breaker_row, f->limit) };
     if (!all.v)
         return reader_no_room(e);

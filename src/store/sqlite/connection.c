@@ -113,16 +113,30 @@ enum err conn_open(struct conn *c, const char *path, enum conn_mode mode, struct
     return ERR_OK;
 }
 
-enum err conn_prepare(struct conn *c, const char *const *sql, size_t count, struct error *e)
+enum err conn_set_statements(struct conn *c, const char *const *sql, size_t count, struct error *e)
 {
     c->stmts = xcalloc(count, sizeof *c->stmts);
     c->stmt_count = count;
-    for (size_t i = 0; i < count; i++) {
-        assert(sql[i]);
-        if (sqlite3_prepare_v3(c->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &c->stmts[i], NULL) != SQLITE_OK)
+    c->sql = sql;
+    return conn_stmt(c, 0) ? ERR_OK : conn_fail(c, e);
+}
+
+enum err conn_prepare(struct conn *c, const char *const *sql, size_t count, struct error *e)
+{
+    if (conn_set_statements(c, sql, count, e))
+        return e->code;
+    for (size_t i = 0; i < count; i++)
+        if (!conn_stmt(c, i))
             return conn_fail(c, e);
-    }
     return ERR_OK;
+}
+
+sqlite3_stmt *conn_stmt(struct conn *c, size_t which)
+{
+    assert(which < c->stmt_count && c->sql[which]);
+    if (!c->stmts[which])
+        (void)sqlite3_prepare_v3(c->db, c->sql[which], -1, SQLITE_PREPARE_PERSISTENT, &c->stmts[which], NULL);
+    return c->stmts[which];
 }
 
 void conn_release(struct conn *c)

@@ -20,8 +20,9 @@
 struct conn {
     sqlite3 *db;
     char *path;
-    bool is_backup;       /* CONN_VERIFY: the errors do not advise to restore a backup */
-    sqlite3_stmt **stmts; /* one for each text of the table that conn_prepare was given */
+    bool is_backup; /* CONN_VERIFY: the errors do not advise to restore a backup */
+    const char *const *sql;
+    sqlite3_stmt **stmts; /* one for each text; NULL: not prepared yet */
     size_t stmt_count;
     enum err failed; /* set by conn_fail: the transaction on this connection must be rolled back */
     struct error failure;
@@ -38,7 +39,11 @@ enum conn_mode {
 };
 
 enum err conn_open(struct conn *c, const char *path, enum conn_mode mode, struct error *e) must_use;
-enum err conn_prepare(struct conn *c, const char *const *sql, size_t count, struct error *e) must_use;
+/* A server has many readers, and each runs few of the statements: a reader's are prepared when they are first used. */
+enum err conn_set_statements(struct conn *c, const char *const *sql, size_t count, struct error *e) must_use;
+enum err conn_prepare(struct conn *c, const char *const *sql, size_t count, struct error *e) must_use; /* all at once */
+/* NULL if it cannot be prepared. To bind and to step NULL are errors, and conn_fail says why it is NULL. */
+sqlite3_stmt *conn_stmt(struct conn *c, size_t which);
 void conn_release(struct conn *c); /* a zeroed one is fine */
 
 /* Converts SQLite's latest error on this connection to an enum err. Also stores it in `failed`. */
@@ -607,7 +612,9 @@ enum err sqlite_count_leased(struct store_sqlite *s, const struct share_subject 
                              struct error *e) must_use;
 enum err sqlite_task_lease_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms,
                                struct error *e) must_use;
-enum err sqlite_task_lease_delete(struct store_sqlite *s, const struct uuid *task, struct error *e) must_use;
+/* Deletes the lease of a task that leaves its claim, if it may have one. */
+enum err sqlite_task_lease_leave(struct store_sqlite *s, const struct guards *g, const struct uuid *task,
+                                 struct error *e) must_use;
 enum err sqlite_worker_groups(struct store_sqlite *s, int64_t now_ms, struct arena *a, struct worker_groups *ret,
                               struct error *e) must_use;
 
@@ -621,6 +628,7 @@ struct reader_sqlite {
     struct reader base;
     struct conn conn;
     struct task *tasks; /* of the page that is being built */
+    size_t task_room;
     struct execution *executions;
 };
 
@@ -687,6 +695,8 @@ static inline struct reader_sqlite *reader_sqlite_of(struct reader *r)
 {
     return container_of(r, struct reader_sqlite, base);
 }
+
+void reader_sqlite_make_room(struct reader_sqlite *r, size_t tasks); /* what was in r->tasks is forgotten */
 
 /* Reads the only row of a bound statement, if there is one. */
 enum err reader_sqlite_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct table *t, struct arena *a,

@@ -14,8 +14,14 @@ enum err sqlite_task_lease_put(struct store_sqlite *s, const struct task *t, con
     return conn_run(&s->conn, st, e);
 }
 
-enum err sqlite_task_lease_delete(struct store_sqlite *s, const struct uuid *task, struct error *e)
+enum err sqlite_task_lease_leave(struct store_sqlite *s, const struct guards *g, const struct uuid *task,
+                                 struct error *e)
 {
+    const struct lane_row *row;
+    if (lanes_at(&s->conn, g->lane, &row, e))
+        return e->code;
+    if (!pool_is_leased(row->pool))
+        return ERR_OK;
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_LEASE_DELETE);
     (void)bind_uuid(st, 1, task);
     return conn_run(&s->conn, st, e);
@@ -166,7 +172,7 @@ enum err reader_sqlite_lease(struct reader *base, int32_t tenant, struct uuid ta
                              struct lease_row *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_LEASE];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_LEASE);
     struct task_lease lease = { 0 };
     bool found;
     (void)bind_uuid(st, 1, &task);

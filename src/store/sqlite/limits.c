@@ -88,10 +88,13 @@ enum err reader_sqlite_usage(struct reader *base, int32_t tenant, struct tenant_
 {
     struct conn *c = &reader_sqlite_of(base)->conn;
     struct tenant_usage u = { 0 };
-    sqlite3_bind_int(c->stmts[RD_PENDING], 1, tenant);
-    sqlite3_bind_int(c->stmts[RD_RECURRING], 1, tenant);
-    if (sqlite_limits_read_number(c, c->stmts[RD_PENDING], &u.pending, e) ||
-        sqlite_limits_read_number(c, c->stmts[RD_RECURRING], &u.recurring, e))
+    sqlite3_stmt *pending = conn_stmt(c, RD_PENDING);
+    sqlite3_bind_int(pending, 1, tenant);
+    if (sqlite_limits_read_number(c, pending, &u.pending, e))
+        return e->code;
+    sqlite3_stmt *recurring = conn_stmt(c, RD_RECURRING);
+    sqlite3_bind_int(recurring, 1, tenant);
+    if (sqlite_limits_read_number(c, recurring, &u.recurring, e))
         return e->code;
     u.recurring = min_of(u.recurring, u.pending); /* two statements: a task may have been cancelled in between */
     *ret = u;

@@ -99,7 +99,8 @@ static const char *const reader_sql[] = {
                   "(SELECT t.lane FROM tasks AS t WHERE t.id = ifnull(occurrence_id, task_id)), "
                   "(SELECT t.queue FROM tasks AS t WHERE t.id = ifnull(occurrence_id, task_id)) "
                   "FROM executions WHERE rowid < ?1 AND rowid >= ?2 AND tenant_id = ?3 AND (?4 = 0 OR ?4 >> status & 1) "
-                  "AND (?5 = '' OR worker = ?5) AND completed_us >= ?6 AND completed_us < ?7 ORDER BY rowid DESC",
+                  "AND (?5 = '' OR worker = ?5) AND completed_us >= ?6 AND completed_us < ?7 AND (?8 = '' OR error = ?8) "
+                  "ORDER BY rowid DESC",
     [RD_HISTORY_AT] = "SELECT rowid, completed_us FROM executions WHERE rowid >= ?1 ORDER BY rowid LIMIT 1",
     [RD_HISTORY_ENDS] = "SELECT (SELECT min(rowid) FROM executions), (SELECT max(rowid) FROM executions)",
     [RD_HITS] = "SELECT 0" HIT_COLUMNS(SQL_NAME) " FROM hits ORDER BY id LIMIT ?",
@@ -163,7 +164,7 @@ static enum err reader_sqlite_get(struct reader *base, int32_t tenant, struct uu
                                   struct task *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_TASK];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_TASK);
     struct task t = { 0 };
     bool found;
     sqlite3_bind_blob(st, 1, id.b, sizeof id.b, SQLITE_STATIC);
@@ -295,23 +296,23 @@ static enum err reader_sqlite_matches(struct reader_sqlite *r, const struct task
 
 static sqlite3_stmt *reader_sqlite_bind_text(struct reader_sqlite *r, enum reader_statement which, struct str text)
 {
-    (void)bind_str(r->conn.stmts[which], 1, text);
-    return r->conn.stmts[which];
+    (void)bind_str(conn_stmt(&r->conn, which), 1, text);
+    return conn_stmt(&r->conn, which);
 }
 
 static sqlite3_stmt *reader_sqlite_list_statement(struct reader_sqlite *r, const struct task_filter *f)
 {
     switch (list_walk_of(f)) {
     case WALK_PARENT:
-        (void)bind_uuid(r->conn.stmts[RD_LIST_PARENT], 1, &f->parent);
-        return r->conn.stmts[RD_LIST_PARENT];
+        (void)bind_uuid(conn_stmt(&r->conn, RD_LIST_PARENT), 1, &f->parent);
+        return conn_stmt(&r->conn, RD_LIST_PARENT);
     case WALK_CALENDAR: return reader_sqlite_bind_text(r, RD_LIST_CALENDAR, f->calendar);
     case WALK_NAME: return reader_sqlite_bind_text(r, RD_LIST_NAME, f->name);
     case WALK_WAITING: return reader_sqlite_bind_text(r, RD_LIST_WAITING, f->waits_for);
     case WALK_CAUSE: return reader_sqlite_bind_text(r, RD_LIST_CAUSE, f->cause);
-    case WALK_FAILED: return r->conn.stmts[RD_LIST_FAILED];
+    case WALK_FAILED: return conn_stmt(&r->conn, RD_LIST_FAILED);
     case WALK_TYPE: return reader_sqlite_bind_text(r, RD_LIST_TYPE, f->task_type);
-    default: return r->conn.stmts[f->runs ? RD_LIST_RUNS : RD_LIST];
+    default: return conn_stmt(&r->conn, f->runs ? RD_LIST_RUNS : RD_LIST);
     }
 }
 
@@ -364,6 +365,15 @@ static struct index_walk reader_sqlite_walk_over_tasks(struct reader_sqlite *r, 
                                 .arena = a };
 }
 
+void reader_sqlite_make_room(struct reader_sqlite *r, size_t tasks)
+{
+    if (tasks <= r->task_room)
+        return;
+    free(r->tasks);
+    r->tasks = xmalloc(tasks * sizeof *r->tasks);
+    r->task_room = tasks;
+}
+
 static enum err reader_sqlite_list(struct reader *base, const struct task_filter *f, struct arena *a,
                                    struct task_page *ret, struct error *e)
 {
@@ -371,7 +381,7 @@ static enum err reader_sqlite_list(struct reader *base, const struct task_filter
     struct task_listing l = { .filter = f, .max = f->limit };
     struct index_walk w = reader_sqlite_walk_over_tasks(r, f, &l, a);
     bool cut;
-    r->tasks = xrealloc(r->tasks, f->limit * sizeof *r->tasks);
+    reader_sqlite_make_room(r, f->limit);
     if (reader_sqlite_walk_down(&w, &cut, e))
         return e->code;
     struct task_page page = { .tasks = { arena_alloc(a, l.n * sizeof(struct task)), l.n }, .more = l.more || cut };
@@ -429,7 +439,7 @@ static enum err reader_sqlite_executions(struct reader *base, const struct execu
     struct reader_sqlite *r = reader_sqlite_of(base);
     struct execution_listing h = { .filter = f };
     struct index_walk w = { .r = r,
-                            .st = r->conn.stmts[RD_EXECUTIONS],
+                            .st = conn_stmt(&r->conn, RD_EXECUTIONS),
                             .tenant = f->tenant,
                             .id_column = EXECUTION_ID,
                             .before = f->before,
@@ -458,7 +468,7 @@ static enum err reader_sqlite_idempotency(struct reader *base, int32_t tenant, c
                                           struct idempotency *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_IDEMPOTENCY];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_IDEMPOTENCY);
     struct idempotency record = { 0 };
     bool found;
     sqlite3_bind_blob(st, 1, key, 32, SQLITE_STATIC);
@@ -475,7 +485,7 @@ static enum err reader_sqlite_key(struct reader *base, struct str id, struct are
                                   struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_KEY];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_KEY);
     struct api_key k = { 0 };
     bool found;
     (void)bind_str(st, 1, id);
@@ -491,7 +501,7 @@ static enum err reader_sqlite_slots(struct reader *base, struct str key, struct 
                                     struct error *e)
 {
     struct conn *c = &reader_sqlite_of(base)->conn;
-    sqlite3_stmt *st = c->stmts[RD_SLOTS];
+    sqlite3_stmt *st = conn_stmt(c, RD_SLOTS);
     struct slot_holder found[LIST_MAX];
     struct slot_holders holders = { 0 };
     (void)bind_str(st, 1, key);
@@ -532,7 +542,7 @@ static enum err reader_sqlite_queues(struct reader *base, int32_t tenant, struct
 
 static enum err reader_sqlite_count_states(struct conn *c, struct store_counts *ret, struct error *e)
 {
-    sqlite3_stmt *st = c->stmts[RD_COUNTS];
+    sqlite3_stmt *st = conn_stmt(c, RD_COUNTS);
     for (bool row;;) {
         if (conn_step(c, st, &row, e))
             return e->code;
@@ -547,7 +557,7 @@ static enum err reader_sqlite_count_states(struct conn *c, struct store_counts *
 static enum err reader_sqlite_count_due(struct conn *c, int64_t lane, int64_t now_ms, int64_t max, int64_t *total,
                                         struct error *e)
 {
-    sqlite3_stmt *st = c->stmts[RD_DUE];
+    sqlite3_stmt *st = conn_stmt(c, RD_DUE);
     bool row;
     sqlite3_bind_int64(st, 1, lane);
     sqlite3_bind_int64(st, 2, now_ms);
@@ -675,7 +685,8 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
 {
     struct reader_sqlite *r = xnew(*r);
     r->base.ops = &reader_sqlite_ops;
-    if (conn_open(&r->conn, path, CONN_READER, e) || conn_prepare(&r->conn, reader_sql, array_count(reader_sql), e)) {
+    if (conn_open(&r->conn, path, CONN_READER, e) ||
+        conn_set_statements(&r->conn, reader_sql, array_count(reader_sql), e)) {
         reader_sqlite_free(&r->base);
         return e->code;
     }

@@ -22,7 +22,7 @@ static enum err reader_sqlite_read_keys(struct reader_sqlite *r, sqlite3_stmt *s
 enum err reader_sqlite_keys(struct reader *base, int32_t tenant, struct arena *a, struct key_list *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_KEYS];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_KEYS);
     struct key_list list = { .v = arena_array(a, struct api_key, LIST_MAX) };
     if (!list.v)
         return reader_no_room(e);
@@ -39,7 +39,7 @@ enum err reader_sqlite_dedupe(struct reader *base, int32_t tenant, struct str ke
                               struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_DEDUPE];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_DEDUPE);
     bool row;
     sqlite3_bind_int(st, 1, tenant);
     (void)bind_str(st, 2, key);
@@ -59,7 +59,7 @@ enum err reader_sqlite_dedupe(struct reader *base, int32_t tenant, struct str ke
 static enum err reader_sqlite_next_name(struct reader_sqlite *r, int32_t tenant, struct str after, struct arena *a,
                                         struct str *ret, bool *ret_found, struct error *e)
 {
-    sqlite3_stmt *st = r->conn.stmts[RD_NEXT_NAME];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_NEXT_NAME);
     sqlite3_bind_int(st, 1, tenant);
     (void)bind_str(st, 2, after);
     if (conn_step(&r->conn, st, ret_found, e))
@@ -76,7 +76,7 @@ static enum err reader_sqlite_next_name(struct reader_sqlite *r, int32_t tenant,
 static enum err reader_sqlite_named(struct reader_sqlite *r, int32_t tenant, struct str name, struct task_name *ret,
                                     bool *ret_found, struct error *e)
 {
-    sqlite3_stmt *st = r->conn.stmts[RD_NAMED];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_NAMED);
     bool second = false;
     sqlite3_bind_int(st, 1, tenant);
     (void)bind_str(st, 2, name);
@@ -116,7 +116,7 @@ enum err reader_sqlite_names(struct reader *base, int32_t tenant, struct str pre
 enum err reader_sqlite_unstarted(struct reader *base, struct task *v, size_t n, int64_t now_ms, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_UNSTARTED];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_UNSTARTED);
     for (size_t i = 0; i < n; i++) {
         bool row;
         if (v[i].kind != TASK_RECURRING)
@@ -151,7 +151,7 @@ struct cause_grouping {
 static enum err reader_sqlite_next_cause(struct cause_grouping *g, struct str after, struct arena *a, struct str *ret,
                                          bool *ret_found, struct error *e)
 {
-    sqlite3_stmt *st = g->conn->stmts[RD_NEXT_CAUSE];
+    sqlite3_stmt *st = conn_stmt(g->conn, RD_NEXT_CAUSE);
     sqlite3_bind_int(st, 1, g->tenant);
     (void)bind_str(st, 2, after);
     if (conn_step(g->conn, st, ret_found, e))
@@ -166,7 +166,7 @@ static enum err reader_sqlite_next_cause(struct cause_grouping *g, struct str af
 
 static enum err reader_sqlite_add_cause(struct cause_grouping *g, struct str cause, struct error *e)
 {
-    sqlite3_stmt *st = g->conn->stmts[RD_CAUSE];
+    sqlite3_stmt *st = conn_stmt(g->conn, RD_CAUSE);
     bool row;
     sqlite3_bind_int(st, 1, g->tenant);
     if (cause.n)
@@ -206,7 +206,7 @@ static enum err reader_sqlite_add_causes(struct cause_grouping *g, struct arena 
 static enum err reader_sqlite_last_error(struct cause_grouping *g, struct uuid id, struct arena *a, struct str *ret,
                                          struct error *e)
 {
-    sqlite3_stmt *st = g->conn->stmts[RD_LAST_ERROR];
+    sqlite3_stmt *st = conn_stmt(g->conn, RD_LAST_ERROR);
     bool row;
     (void)bind_uuid(st, 1, &id);
     if (conn_step(g->conn, st, &row, e))
@@ -259,7 +259,7 @@ enum err reader_sqlite_catalog_get(struct reader *base, int32_t tenant, enum cat
                                    struct arena *a, struct catalog_entry *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_CATALOG];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_CATALOG);
     struct catalog_entry x = { 0 };
     bool found;
     sqlite3_bind_int(st, 1, (int)kind);
@@ -294,7 +294,7 @@ enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_fi
                                     struct catalog_page *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[f->all_tenants ? RD_CATALOG_LIST_ALL : RD_CATALOG_LIST];
+    sqlite3_stmt *st = conn_stmt(&r->conn, f->all_tenants ? RD_CATALOG_LIST_ALL : RD_CATALOG_LIST);
     struct catalog_page page = { .entries.v = arena_array(a, struct catalog_entry, f->limit) };
     if (!page.entries.v)
         return reader_no_room(e);
@@ -312,7 +312,7 @@ enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_fi
 enum err reader_sqlite_sealed(struct reader *base, struct str key_id, bool *ret, struct error *e)
 {
     struct conn *c = &reader_sqlite_of(base)->conn;
-    sqlite3_stmt *st = c->stmts[RD_SEALED];
+    sqlite3_stmt *st = conn_stmt(c, RD_SEALED);
     (void)bind_str(st, 1, key_id);
     enum err rc = conn_step(c, st, ret, e);
     sqlite3_reset(st);
@@ -336,7 +336,7 @@ enum err reader_sqlite_sealed_page(struct reader *base, struct str key_id, struc
                                    struct arena *a, struct sealed_page *ret, struct error *e)
 {
     struct conn *c = &reader_sqlite_of(base)->conn;
-    sqlite3_stmt *st = c->stmts[RD_SEALED_PAGE];
+    sqlite3_stmt *st = conn_stmt(c, RD_SEALED_PAGE);
     struct sealed_page page = { .tasks.v = arena_array(a, struct task, max) };
     if (!page.tasks.v)
         return reader_no_room(e);
@@ -377,7 +377,7 @@ struct history_walk {
 /* The completed_us of the first row at or above rowid; INT64_MAX: there is none. */
 static enum err reader_sqlite_history_at(struct conn *c, int64_t rowid, int64_t *ret_us, struct error *e)
 {
-    sqlite3_stmt *st = c->stmts[RD_HISTORY_AT];
+    sqlite3_stmt *st = conn_stmt(c, RD_HISTORY_AT);
     bool row;
     sqlite3_bind_int64(st, 1, rowid);
     if (conn_step(c, st, &row, e))
@@ -407,7 +407,7 @@ static enum err reader_sqlite_history_find(struct conn *c, int64_t us, int64_t l
 static enum err reader_sqlite_history_start(struct conn *c, const struct history_filter *f, struct history_walk *w,
                                             struct error *e)
 {
-    sqlite3_stmt *st = c->stmts[RD_HISTORY_ENDS];
+    sqlite3_stmt *st = conn_stmt(c, RD_HISTORY_ENDS);
     int64_t skip;
     bool row;
     if (conn_step(c, st, &row, e))
@@ -450,7 +450,7 @@ static enum err reader_sqlite_history_slice(struct reader_sqlite *r, const struc
                                             struct history_walk *w, struct arena *a, struct history_page *page,
                                             struct error *e)
 {
-    sqlite3_stmt *st = r->conn.stmts[RD_HISTORY];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_HISTORY);
     int64_t from = max_of(w->lowest, w->above - HISTORY_SLICE);
     sqlite3_bind_int64(st, 1, w->above);
     sqlite3_bind_int64(st, 2, from);
@@ -459,6 +459,7 @@ static enum err reader_sqlite_history_slice(struct reader_sqlite *r, const struc
     (void)bind_str(st, 5, f->worker);
     sqlite3_bind_int64(st, 6, f->from_us);
     sqlite3_bind_int64(st, 7, f->to_us);
+    (void)bind_str(st, 8, f->error);
     enum err rc = ERR_OK;
     for (bool row, wanted = false; page->n < f->limit;) {
         rc = conn_step(&r->conn, st, &row, e);

@@ -55,6 +55,7 @@ static void row_bind_column(struct conn *c, sqlite3_stmt *st, int at, const stru
     case COL_GATES:
     case COL_NEEDS:
     case COL_QUEUE:
+    case COL_HELD_TEXT:
     case COL_DEAD_TEXT: row_bind_text(st, at, column_text(column, row, row_json_buf(c, column->kind))); break;
     case COL_LANE: break;
     }
@@ -91,6 +92,7 @@ static bool row_is_empty(struct conn *c, const struct column *column, const void
     case COL_GATES:
     case COL_NEEDS:
     case COL_QUEUE:
+    case COL_HELD_TEXT:
     case COL_DEAD_TEXT: return column_text(column, row, row_json_buf(c, column->kind)).n == 0;
     case COL_BYTES32:
     case COL_LANE: return false;

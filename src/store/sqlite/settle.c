@@ -320,15 +320,6 @@ static enum err sqlite_settle_apply_verdict(struct store_sqlite *s, const struct
     return g->gated ? slots_settle(&s->slots, &v->id, next, &op->ret_unblocked_lanes, e) : ERR_OK;
 }
 
-static enum err sqlite_settle_delete_lease(struct store_sqlite *s, const struct guards *g, const struct settlement *v,
-                                           struct error *e)
-{
-    const struct lane_row *row;
-    if (lanes_at(&s->conn, g->lane, &row, e))
-        return e->code;
-    return pool_is_leased(row->pool) ? sqlite_task_lease_delete(s, &v->id, e) : ERR_OK;
-}
-
 /* A step that would wait again looks at its run (runs.h, rule 7). */
 static enum err sqlite_settle_ask_run(struct store_sqlite *s, const struct guards *g, int64_t now_ms,
                                       struct settlement *v, struct task *row, struct error *e)
@@ -337,7 +328,6 @@ static enum err sqlite_settle_ask_run(struct store_sqlite *s, const struct guard
     bool found;
     if (!settle_asks_run(v, g->run))
         return ERR_OK;
-    arena_reset(&s->arena);
     if (sqlite_run_read(s, &g->run, &s->arena, &run, &found, e))
         return e->code;
     if (found)
@@ -345,18 +335,16 @@ static enum err sqlite_settle_ask_run(struct store_sqlite *s, const struct guard
     return ERR_OK;
 }
 
-/* The same for a run that ends (rule 8). A step that awaits signals knows by itself (rule 10). */
+/* The same for a step to which a signal came (rule 10), and else for a run that ends (rule 8). */
 static enum err sqlite_settle_ask_own(struct store_sqlite *s, const struct guards *g, struct op_settle *op,
                                       struct settlement *v, bool *ret_stale, struct error *e)
 {
     struct run_row run;
-    bool found = false;
-    if (settle_asks_own(v, g->links)) {
-        arena_reset(&s->arena);
-        if (sqlite_run_read(s, &v->id, &s->arena, &run, &found, e))
-            return e->code;
-    }
-    *ret_stale = found ? settle_of_run(&run, op->now_ms, v) : settle_of_await(g->links, op->now_ms, v);
+    bool found = false, stale = settle_of_await(g->links, op->now_ms, v);
+    bool asks = !stale && settle_asks_own(v, g->links);
+    if (asks && sqlite_run_read(s, &v->id, &s->arena, &run, &found, e))
+        return e->code;
+    *ret_stale = stale || (found && settle_of_run(&run, op->now_ms, v));
     op->ret_unblocked_lanes = op_unblocked(op->ret_unblocked_lanes, *ret_stale);
     return ERR_OK;
 }
@@ -372,6 +360,7 @@ static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, 
     given->stale = !g.found || !task_is_claimed(g.state, g.fence, g.links, v->fence);
     if (given->stale)
         return ERR_OK;
+    arena_reset(&s->arena); /* once for both: the verdict may have a text of the first run */
     if (sqlite_settle_ask_own(s, &g, op, v, &given->stale, e) || sqlite_settle_ask_run(s, &g, op->now_ms, v, &row, e))
         return e->code;
     given->ret_state = v->replace ? v->replace->state : v->verdict.next;
@@ -379,7 +368,7 @@ static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, 
     if (v->replace ? sqlite_settle_write_replacement(s, &g, v->replace, &op->ret_unblocked_lanes, e)
                    : sqlite_settle_apply_verdict(s, &g, v, op, e))
         return e->code;
-    if (sqlite_settle_leave_claim(s, l, g.claim, e) || sqlite_settle_delete_lease(s, &g, v, e))
+    if (sqlite_settle_leave_claim(s, l, g.claim, e) || sqlite_task_lease_leave(s, &g, &v->id, e))
         return e->code;
     if (!v->verdict.has_execution)
         return ERR_OK;

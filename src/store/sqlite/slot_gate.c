@@ -60,6 +60,7 @@ enum err sqlite_slot_block(struct slots *base, const struct slot_row *r, const s
     sqlite3_bind_int64(st, 1, r->rid);
     (void)bind_str(st, 2, need->key);
     sqlite3_bind_int64(st, 3, now_ms);
+    sqlite3_bind_int(st, 4, (int)slot_late_cause(need->kind));
     tally_move(&s->of_op, r->tenant, r->deleted, r->state, TASK_BLOCKED);
     return conn_run(&s->conn, st, e);
 }

@@ -200,8 +200,8 @@ static const char *const writer_sql[] = {
                            "AND t.started_ms = 0 LIMIT 1",
     [ST_SLOT_WAITED_FOR] = "SELECT waits_for FROM tasks WHERE rid = ?1",
     [ST_SLOT_UNBLOCK] = "UPDATE tasks SET state = " SQL_SCHEDULED ", waits_for = NULL WHERE rid = ?1",
-    [ST_SLOT_BLOCK] = "UPDATE tasks SET state = " SQL_BLOCKED
-                      ", waits_for = ?2, updated_ms = ?3, late_by = " SQL_LATE_BY_SLOT " WHERE rid = ?1",
+    [ST_SLOT_BLOCK] = "UPDATE tasks SET state = " SQL_BLOCKED ", waits_for = ?2, updated_ms = ?3, "
+                      "late_by = CASE WHEN awaited_ms = 0 THEN ?4 ELSE late_by END WHERE rid = ?1",
     [ST_SLOT_GIVE_UP] = "UPDATE tasks SET state = ?2, waits_for = NULL, updated_ms = ?3, completed_ms = ?3, "
                         "last_error = ?4 WHERE rid = ?1",
     /* dependencies: joins.c */

@@ -145,7 +145,9 @@ enum err sqlite_replace_task(struct store_sqlite *s, const struct guards *old, c
         return ERR_OK;
     if (holds && sqlite_claim_join(s, t->claim, old->rid, e))
         return e->code;
-    return held ? sqlite_claim_leave(s, old->claim, 1, e) : ERR_OK;
+    if (!held || uuid_is_nil(old->claim)) /* no claim, or a settlement notes it by itself */
+        return ERR_OK;
+    return sqlite_claim_leave(s, old->claim, 1, e) ? e->code : sqlite_task_lease_leave(s, old, &t->id, e);
 }
 
 enum err sqlite_delete_task(struct store_sqlite *s, int64_t rid, struct error *e)

@@ -106,7 +106,7 @@ enum err reader_sqlite_workers(struct reader *base, struct uuid before, size_t m
                                struct worker_rows *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_WORKERS];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_WORKERS);
     struct worker_rows all = { .v = arena_array(a, struct worker_row, max) };
     if (!all.v)
         return reader_no_room(e);

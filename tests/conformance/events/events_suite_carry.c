@@ -4,17 +4,18 @@
 static void an_event_comes_whole(void **state)
 {
     struct world *w = *state;
-    char text[] = "HTTP 503", place[] = "https://a.example", queue[] = "mail", trace[] = "- req-7",
+    char text[] = "HTTP 503", place[] = "https://a.example", queue[] = "mail", name[] = "nightly", trace[] = "- req-7",
          aside[] = "b.example:8443";
     struct event event = event_of(w, w->task, 2);
     event.outcome.error = str_from(text);
     event.task.place = str_from(place);
     event.task.queue = str_from(queue);
+    event.task.name = str_from(name);
     event.task.trace = str_from(trace);
     event.task.run = w->task;
     event.outcome.aside = str_from(aside);
     publish(w, &event, 1);
-    text[0] = place[0] = queue[0] = trace[0] = aside[0] = 'X'; /* borrowed only for the call */
+    text[0] = place[0] = queue[0] = name[0] = trace[0] = aside[0] = 'X'; /* borrowed only for the call */
     struct event_list got = poll_exactly(w, 0, 1);
     assert_int_equal(got.v[0].kind, EVENT_OUTCOME);
     const struct settle_facts *t = &got.v[0].task, *u = &event.task;
@@ -27,6 +28,7 @@ static void an_event_comes_whole(void **state)
     assert_true(t->expires_ms == NOW + 12 && t->target == TARGET_WORKER);
     assert_str(t->place, "https://a.example");
     assert_str(t->queue, "mail");
+    assert_str(t->name, "nightly");
     assert_true(t->version == 13 && uuid_eq(t->run, u->run));
     assert_str(t->trace, "- req-7");
     const struct outcome *o = &got.v[0].outcome;

@@ -6,7 +6,7 @@
 #include "seed.h"
 #include "store_model.h"
 
-enum { SEEDS = 4, SEEDS_LONG = 18, STEPS = 1400, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
+enum { SEEDS = 4, SEEDS_LONG = 18, STEPS = 1500, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
 
 static void model_init(struct model *m, uint64_t seed, struct reader *reader)
 {
@@ -273,6 +273,7 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
     assert_true(REACHED(opened, 100) && REACHED(reopened, 10) && REACHED(open_stopped, 5) &&
                 REACHED(steps_stopped, 150) && REACHED(signals_woke, 4) && REACHED(done[OP_AWAIT], 15) &&
                 REACHED(refused[OP_SIGNAL], 50));
+    assert_true(REACHED(done[OP_FOLD], 200) && REACHED(refused[OP_FOLD], 60));
 #undef REACHED
 }
 
@@ -532,6 +533,7 @@ static bool is_noticed(const char *name, spoil_fn *spoil, struct prng *seeds)
     struct tally tally;
     struct store *model = store_memory_new();
     struct faulty f = { { &ops }, store_memory_new(), spoil, *seeds };
+    model->wants = f.inner->wants = &model_wants;
     bool agree = stores_agree(model, &f.base, prng_u64(seeds), 4 * STEPS, &tally, why);
     if (!agree)
         printf("# %s: %s\n", name, why);
@@ -555,6 +557,8 @@ static void planted_bugs_are_noticed(void **state)
         BUG(keeps_no_idempotency_record),
         BUG(withdraws_nothing),
         BUG(drops_one_minute_in_twenty),
+        BUG(keeps_hits_that_are_folded),
+        BUG(writes_one_record_in_twenty_not_at_all),
         BUG(keeps_no_record_of_a_recall),
         BUG(begins_each_page_at_the_beginning),
         BUG(takes_nothing_back),

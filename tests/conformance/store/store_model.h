@@ -41,6 +41,7 @@ union any_op {
     struct op_signal signal;
     struct op_stop stop;
     struct op_define define;
+    struct op_fold fold;
 };
 
 enum { BATCH_MAX = 6, INSERT_MAX = 4, POOL_MAX = 300, NODES = 3, OPENINGS = 16, WHY_MAX = 256 };
@@ -173,6 +174,10 @@ bool same_epochs(const struct op_handed_off *a, const struct op_handed_off *b, c
 bool same_keeps(const struct op_lease_renew *a, const struct op_lease_renew *b, char why[WHY_MAX]);
 bool same_fleet(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
+/* store_model_folds.c */
+void model_make_fold(struct model *m, union any_op *ret);
+bool same_folds(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
+
 /* store_model_stats.c */
 void model_make_stats(struct model *m, union any_op *ret);
 bool same_stats(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
@@ -205,6 +210,7 @@ typedef bool spoil_fn(struct op *op, struct prng *random);
 spoil_fn breaks_open_joins_at_once, begins_repeated_pages_anew, drops_early_signals, stops_one_step_too_many,
     waits_for_nobody_else;
 spoil_fn drops_one_minute_in_twenty;
+spoil_fn keeps_hits_that_are_folded, writes_one_record_in_twenty_not_at_all;
 spoil_fn forgets_parents, joins_any_for_all, ignores_changed_parents;
 spoil_fn hands_nothing, hands_in_no_epoch, retakes_under_any_fence, retakes_what_is_large,
     leases_a_millisecond_too_long, keeps_leases_of_any_fence, leases_what_nodes_claim, hears_half_of_the_workers;

@@ -1,5 +1,6 @@
 /* Makes operations up; see store_model.h. What they point at lives in the model's arena until the next batch. */
 #include "base/date.h"
+#include "core/task/pause.h"
 #include "store_model.h"
 
 const char *const model_queues[2] = { "a", "b" };
@@ -441,6 +442,15 @@ static void make_spawn(struct model *m, union any_op *op)
                                    .now_ms = m->now_ms };
 }
 
+/* Mostly with an end. */
+static void set_pause(struct model *m, struct task *t)
+{
+    struct pause p = { .by = S("ops"), .reason = some_text(m), .since_ms = m->now_ms };
+    p.until_ms = chance(m, 70) ? near(m, 1, 40) : 0;
+    if (!task_set_pause(t, &p, &m->arena))
+        abort();
+}
+
 /* What a user might make of it. */
 static struct task changed(struct model *m, const struct task *t)
 {
@@ -479,6 +489,8 @@ static struct task changed(struct model *m, const struct task *t)
     next.deleted = chance(m, 5) && uuid_is_nil(t->run) && !(t->links & TASK_OPENED); /* these go as one */
     if (next.deleted && !task_is_final(next.state))
         set_state(m, &next, TASK_CANCELLED);
+    if (next.state == TASK_PAUSED && uuid_is_nil(next.run) && chance(m, 60))
+        set_pause(m, &next);
     return next;
 }
 
@@ -546,17 +558,17 @@ void model_make(struct model *m, union any_op *ret)
         size_t weight;
     } rows[] = {
         { make_insert, 26 },       { model_make_claim, 25 },   { make_claimed, 5 },
-        { make_held, 5 },          { model_make_settle, 30 },  { make_recurring, 5 },
+        { make_held, 5 },          { model_make_settle, 36 },  { make_recurring, 5 },
         { make_spawn, 20 },        { make_put, 20 },           { make_missed, 7 },
         { make_lease, 8 },         { model_make_key_put, 3 },  { model_make_catalog, 10 },
         { model_make_forget, 5 },  { model_make_beat, 12 },    { model_make_bury, 4 },
-        { model_make_share, 12 },  { model_make_recall, 20 },  { model_make_recall_list, 8 },
+        { model_make_share, 12 },  { model_make_recall, 24 },  { model_make_recall_list, 16 },
         { model_make_hand, 12 },   { model_make_handed, 5 },   { model_make_running, 5 },
-        { model_make_retake, 16 }, { model_make_keep, 20 },    { model_make_leases_over, 6 },
+        { model_make_retake, 16 }, { model_make_keep, 26 },    { model_make_leases_over, 6 },
         { model_make_worker, 4 },  { model_make_breakers, 4 }, { model_make_arrive, 4 },
         { model_make_open, 40 },   { model_make_await, 16 },   { model_make_signal, 12 },
         { model_make_stop, 10 },   { model_make_define, 3 },   { model_make_stats, 8 },
-        { model_make_reseal, 6 },
+        { model_make_reseal, 6 },  { model_make_fold, 16 },
     };
     size_t sum = 0, i = 0;
     for (size_t j = 0; j < array_count(rows); j++)

@@ -331,6 +331,7 @@ static void what_stands_in_line_stays_and_so_does_who_had_its_turn(void **state)
     gate_alone(w, &second);
     assert_int_equal(take_back_all(w), 0);
     assert_waits(w, second.id, slot_of(&parent, key));
+    assert_int_equal(get(w, second.id).late_by, LATE_SLOT);
     end_wakes(w, &first, TASK_COMPLETED);
     assert_int_equal(take_back_all(w), 0);
     assert_taken(w, &second.id);

@@ -1,6 +1,7 @@
-/* Hits that operations leave, OP_FOLD: records of incidents and messages, and checks that operations make due. */
+/* Hits that operations leave, OP_FOLD: records of incidents and messages, and checks and pauses that operations make due. */
 #include <stdio.h>
 
+#include "core/task/pause.h"
 #include "store_world.h"
 
 /* ---- hits ---- */
@@ -475,6 +476,91 @@ static void a_row_that_replaces_a_claimed_task_makes_its_check_due(void **state)
     assert_check(&read_checks(w).v[0], &t, 1, NOW + 7);
 }
 
+/* ---- pauses ---- */
+
+static struct record_page read_pauses(struct world *w)
+{
+    return read_records(w, (struct record_filter){ .kind = RECORD_PAUSE });
+}
+
+/* The task as it is, paused until then; 0: without end. */
+static struct task paused_task(struct world *w, const struct task *t, int64_t until_ms)
+{
+    struct task next = *t;
+    struct pause p = { .by = S("ops"), .reason = S("maintenance"), .since_ms = NOW, .until_ms = until_ms };
+    next.state = TASK_PAUSED;
+    next.version++;
+    next.updated_ms = NOW + next.version;
+    assert_true(task_set_pause(&next, &p, &w->arena));
+    return next;
+}
+
+static void put(struct world *w, const struct task *t, const struct task *next)
+{
+    struct op_put op = put_of(t, next);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+}
+
+static void a_pause_with_an_end_has_a_record_that_is_due_then(void **state) /* pauses 8 */
+{
+    struct world *w = *state;
+    struct task t = some_task(w), next = paused_task(w, &t, NOW + 5000);
+    insert(w, &t, 1);
+    put(w, &t, &next);
+    struct record_page page = read_pauses(w);
+    assert_int_equal(page.n, 1);
+    assert_check(&page.v[0], &t, 1, NOW + 5000);
+    assert_str(page.v[0].doc, "{}");
+    assert_int_equal(read_records(w, (struct record_filter){ .kind = RECORD_PAUSE, .due_ms = NOW + 4999 }).n, 0);
+    assert_int_equal(read_records(w, (struct record_filter){ .kind = RECORD_PAUSE, .due_ms = NOW + 5000 }).n, 1);
+    t = get(w, t.id);
+    assert_true(str_eq(t.resolution, next.resolution));
+    assert_int_equal(task_paused_until_ms(&t), NOW + 5000);
+}
+
+static void another_end_moves_the_record_and_none_leaves_it(void **state) /* pauses 8 */
+{
+    struct world *w = *state;
+    struct task t = some_task(w), first = paused_task(w, &t, NOW + 5000), later = paused_task(w, &first, NOW + 9000),
+                without = paused_task(w, &later, 0), resumed = without;
+    insert(w, &t, 1);
+    put(w, &t, &first);
+    put(w, &first, &later);
+    assert_check(&read_pauses(w).v[0], &t, 2, NOW + 9000);
+    put(w, &later, &without);
+    assert_check(&read_pauses(w).v[0], &t, 2, NOW + 9000);
+    resumed.state = TASK_SCHEDULED;
+    resumed.version++;
+    put(w, &without, &resumed);
+    assert_int_equal(get(w, t.id).resolution.n, 0);
+    assert_check(&read_pauses(w).v[0], &t, 2, NOW + 9000);
+    struct record_change over = { .record = read_pauses(w).v[0], .version = 2, .remove = true };
+    assert_int_equal(fold(w, &over, 1), ERR_OK);
+    assert_int_equal(read_pauses(w).n, 0);
+}
+
+static void a_task_may_have_a_check_and_a_pause(void **state) /* checks 6, pauses 8 */
+{
+    struct world *w = *state;
+    struct task t = expected_task(w), next = paused_task(w, &t, NOW + 5000);
+    insert(w, &t, 1);
+    put(w, &t, &next);
+    assert_check(&read_checks(w).v[0], &t, 2, next.updated_ms);
+    assert_check(&read_pauses(w).v[0], &t, 1, NOW + 5000);
+}
+
+static void a_claimed_task_that_is_paused_has_a_record(void **state) /* pauses 8 */
+{
+    struct world *w = *state;
+    struct task t = claimed(w, TENANT), row = paused_task(w, &t, NOW + 5000);
+    row.claim = (struct uuid){ 0 };
+    struct settlement v = settlement_of(&t, TASK_SCHEDULED);
+    v.replace = &row;
+    assert_true(settle_with(w, &v));
+    assert_check(&read_pauses(w).v[0], &t, 1, NOW + 5000);
+    assert_true(str_eq(get(w, t.id).resolution, row.resolution));
+}
+
 static const struct CMUnitTest tests[] = {
     store_test(a_settle_leaves_a_hit_by_what_became_of_the_task),
     store_test(a_settle_that_nobody_wants_to_know_of_leaves_none),
@@ -495,5 +581,9 @@ static const struct CMUnitTest tests[] = {
     store_test(a_put_makes_the_check_due_again),
     store_test(operations_of_one_transaction_make_a_check_due_each),
     store_test(a_row_that_replaces_a_claimed_task_makes_its_check_due),
+    store_test(a_pause_with_an_end_has_a_record_that_is_due_then),
+    store_test(another_end_moves_the_record_and_none_leaves_it),
+    store_test(a_task_may_have_a_check_and_a_pause),
+    store_test(a_claimed_task_that_is_paused_has_a_record),
 };
 const struct test_list incident_tests = { tests, array_count(tests) };

@@ -362,6 +362,34 @@ static void a_user_may_take_a_leased_task_back(void **state)
     assert_int_equal(over_at(w, NOW + 100000, 10).ret.n, 0);
 }
 
+/* Its fences begin anew with it. It leaves its claim by a settlement, or by OP_PUT. */
+static void an_occurrence_that_is_made_again_is_not_under_its_old_lease(void **state)
+{
+    struct world *w = *state;
+    for (int by_put = 0; by_put <= 1; by_put++) {
+        struct task parent = some_recurring(w), o = some_occurrence(w, &parent, NOW), edited = parent;
+        o.target = TARGET_WORKER;
+        insert(w, &parent, 1);
+        struct task leased = lease_one(w, &o), paused = leased;
+        paused.state = TASK_PAUSED;
+        paused.claim = (struct uuid){ 0 };
+        struct settlement v = settlement_of(&leased, TASK_SCHEDULED);
+        struct op_put put = put_of(&leased, &paused), withdraw = put_of(&parent, &edited);
+        v.replace = &paused;
+        assert_true(by_put ? world_apply(w, &put.op) == ERR_OK : settle_with(w, &v));
+        edited.version++;
+        withdraw.withdraw = true;
+        assert_ok(world_apply(w, &withdraw.op), &withdraw.op.error);
+        assert_false(is_there(w, TENANT, o.id));
+        o.target = TARGET_NOOP;
+        struct task claimed = claim_one(w, &o, fresh_id(w));
+        struct lease_row row;
+        assert_int_equal(claimed.fence, leased.fence);
+        assert_false(is_leased(w, TENANT, o.id, &row) || keep(w, &claimed, NOW + 1).ret_kept);
+        assert_int_equal(over_at(w, NOW + 60000, 10).ret.n, 0);
+    }
+}
+
 static void an_over_answer_that_does_not_fit_leaves_no_trace(void **state)
 {
     struct world *w = *state;
@@ -408,6 +436,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_lease_that_is_over_is_kept_until_somebody_settles_it),
     store_test(leases_of_tasks_that_left_their_claim_are_no_more),
     store_test(a_user_may_take_a_leased_task_back),
+    store_test(an_occurrence_that_is_made_again_is_not_under_its_old_lease),
     store_test(an_over_answer_that_does_not_fit_leaves_no_trace),
     store_test(a_lease_is_its_tenants_alone_to_see),
 };

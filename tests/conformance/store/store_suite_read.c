@@ -464,6 +464,8 @@ static void the_history_of_all_tasks_filters(void **state)
     assert_int_equal(history_count(w, (struct history_filter){ .queue = S("nobody") }), 0);
     assert_int_equal(history_count(w, (struct history_filter){ .worker = failed.worker }), 2);
     assert_int_equal(history_count(w, (struct history_filter){ .worker = S("nobody") }), 0);
+    assert_int_equal(history_count(w, (struct history_filter){ .error = failed.error }), 2);
+    assert_int_equal(history_count(w, (struct history_filter){ .error = str_sub(failed.error, 0, 1) }), 0);
     assert_int_equal(history_count(w, (struct history_filter){ .from_us = failed.completed_us }), 2);
     assert_int_equal(history_count(w, (struct history_filter){ .from_us = failed.completed_us + 1 }), 0);
     assert_int_equal(history_count(w, (struct history_filter){ .to_us = failed.completed_us }), 0);
@@ -639,6 +641,27 @@ static void a_reader_sees_what_was_committed_before(void **state)
     reader_free(second);
 }
 
+static void a_kept_reader_is_the_next_one_unless_it_failed(void **state)
+{
+    struct world *w = *state;
+    struct reader *first, *second, *third;
+    struct task t = some_task(w), read;
+    struct error e = { 0 };
+    assert_ok(store_reader(w->store, &first, &e), &e);
+    assert_ok(store_reader(w->store, &second, &e), &e);
+    store_keep_reader(w->store, first, ERR_OK);
+    store_keep_reader(w->store, second, ERR_OK); /* one is enough: it is freed */
+    insert(w, &t, 1);
+    assert_ok(store_reader(w->store, &third, &e), &e);
+    assert_ptr_equal(third, first);
+    assert_ok(reader_get(third, TENANT, t.id, &w->arena, &read, &e), &e);
+    store_keep_reader(w->store, third, ERR_UNAVAILABLE);
+    assert_null(atomic_load(&w->store->kept));
+    store_keep_reader(w->store, NULL, ERR_OK);
+    assert_ok(store_reader(w->store, &first, &e), &e);
+    store_keep_reader(w->store, first, ERR_OK); /* store_free frees it */
+}
+
 static const struct CMUnitTest tests[] = {
     store_test(lists_are_newest_first_with_whole_tasks),
     store_test(an_empty_store_lists_nothing),
@@ -668,5 +691,6 @@ static const struct CMUnitTest tests[] = {
     store_test(tasks_are_counted_by_state_and_by_being_due),
     store_test(readers_on_other_threads_see_whole_transactions),
     store_test(a_reader_sees_what_was_committed_before),
+    store_test(a_kept_reader_is_the_next_one_unless_it_failed),
 };
 const struct test_list read_tests = { tests, array_count(tests) };

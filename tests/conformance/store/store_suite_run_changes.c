@@ -130,6 +130,31 @@ static void a_signal_after_the_plan_of_a_step_is_in_the_next_one(void **state) /
     }
 }
 
+/* No definition has such a step; the rules hold for it all the same, whether or not it was cancelled. */
+static void a_signal_to_a_run_within_another_is_in_its_next_plan(void **state) /* rules 8 and 10 */
+{
+    static const enum task_state ends[] = { TASK_COMPLETED, TASK_FAILED };
+    struct world *w = *state;
+    for (size_t i = 0; i < 2 * array_count(ends); i++) {
+        struct open_row rows[STEPS];
+        struct task run = open_run(w, rows), sub = claim_step(w, rows[0].task.id);
+        struct run_row begin;
+        struct op_open inner = open_of(&sub, &begin, NULL, 0);
+        inner.root = begin.root = run.id;
+        apply(w, &inner.op);
+        sub = claim_step(w, sub.id);
+        struct signal_row s = signal_by(&run, "ann");
+        struct op_signal signal = signal_of(&s, &sub.id, 1);
+        struct op_stop stop = stop_of(&sub, RUN_CANCEL);
+        apply(w, &signal.op);
+        if (i % 2)
+            apply(w, &stop.op);
+        assert_false(end_await(w, &sub, ends[i / 2]));
+        struct task t = get(w, sub.id);
+        assert_true(t.state == TASK_SCHEDULED && t.attempts == 0 && !(t.links & (TASK_SIGNALLED | TASK_AGAIN)));
+    }
+}
+
 static void a_step_that_awaits_again_has_seen_its_signals(void **state) /* rule 10, OP_AWAIT 3 */
 {
     struct world *w = *state;
@@ -683,6 +708,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_step_awaits_a_signal),
     store_test(a_signal_sent_early_is_not_lost),
     store_test(a_signal_after_the_plan_of_a_step_is_in_the_next_one),
+    store_test(a_signal_to_a_run_within_another_is_in_its_next_plan),
     store_test(a_step_that_awaits_again_has_seen_its_signals),
     store_test(a_cancelled_step_ends_whatever_signal_came),
     store_test(a_sender_counts_once),

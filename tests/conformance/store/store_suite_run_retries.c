@@ -247,6 +247,30 @@ static void a_run_that_was_cancelled_does_not_end_otherwise(void **state) /* rul
     }
 }
 
+/* The store reads both runs. */
+static void a_run_within_another_that_was_cancelled_says_by_whom(void **state) /* rules 7 and 8 */
+{
+    struct world *w = *state;
+    struct task run = claimed_run(w);
+    struct run_row begin, within;
+    struct open_row row = root_row(&run, 0);
+    row.ends = true;
+    row.task.target = TARGET_WORKFLOW;
+    struct op_open outer = open_of(&run, &begin, &row, 1);
+    begin.workflow = S("nightly.report.of.everything");
+    apply(w, &outer.op);
+    struct task sub = claim_step(w, row.task.id);
+    struct op_open inner = open_of(&sub, &within, NULL, 0);
+    inner.root = within.root = run.id;
+    apply(w, &inner.op);
+    sub = claim_step(w, sub.id);
+    struct op_stop stop = stop_of(&sub, RUN_CANCEL);
+    apply(w, &stop.op);
+    end_step(w, sub.id, TASK_FAILED, S("no"));
+    struct task t = get(w, sub.id);
+    assert_true(t.state == TASK_CANCELLED && str_eq(t.last_error, stop.why));
+}
+
 static void a_run_that_was_cancelled_is_not_tried_again(void **state) /* rule 8 */
 {
     struct world *w = *state;
@@ -324,6 +348,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_stop_between_the_pages_of_a_retry_holds),
     store_test(a_retry_waits_for_the_arrivals_of_a_stop),
     store_test(a_run_that_was_cancelled_does_not_end_otherwise),
+    store_test(a_run_within_another_that_was_cancelled_says_by_whom),
     store_test(a_run_that_was_cancelled_is_not_tried_again),
     store_test(a_stop_during_a_retry_counts),
     store_test(an_attempt_that_fails_is_begun_again),

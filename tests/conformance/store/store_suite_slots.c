@@ -16,7 +16,7 @@ static void no_more_of_a_key_run_at_once_than_its_limit(void **state)
     struct task expected = v[2];
     expected.state = TASK_BLOCKED;
     expected.waits_for = KEY;
-    expected.late_by = LATE_SLOT;
+    expected.late_by = LATE_KEY;
     expected.updated_ms = NOW;
     struct task read = get(w, v[2].id);
     assert_same_task(&read, &expected);
@@ -162,7 +162,7 @@ static void a_slot_goes_to_who_waits_longest(void **state)
     assert_true(end_wakes(w, &holder, TASK_COMPLETED));
     struct task expected = first, woken = get(w, first.id);
     expected.updated_ms = NOW; /* when it was blocked */
-    expected.late_by = LATE_SLOT;
+    expected.late_by = LATE_KEY;
     assert_same_task(&woken, &expected);
     assert_holders(w, KEY, &first.id);
     assert_waits(w, twin.id, KEY);

@@ -77,7 +77,7 @@ def schedules(api, sink):
         api("POST", "/v1/tasks", http_task(name, sink + path, cron_expression=cron, time_zone=zone, queue=queue))
     ledger = api("POST", "/v1/tasks", http_task(
         "nightly-ledger", sink + "/close-day", cron_expression="30 2 * * *", time_zone="Europe/Berlin", calendar="ledger-days",
-        queue="ledger", priority=6, timeout_ms=900000, payload={"book": "EU", "post": True, "lines": [1, 2, {"x": None}]},
+        queue="ledger", priority=6, timeout_ms=900000, expect={"success_by": "06:00", "days": "MON-FRI"}, notify=["ops"], payload={"book": "EU", "post": True, "lines": [1, 2, {"x": None}]},
         retry={"max_attempts": 5, "base_delay_ms": 5000}))
     api("POST", "/v1/tasks/batch", [http_task(f"report-{n:03d}", sink + "/report", cron_expression=f"{(0, 0, 30, 0, 15, 5, 40)[n % 7]} {(6, 8, 3, 6, 9, 18, 0, 12)[n % 8]} * * *",
                                               time_zone="Europe/Berlin", queue="reports") for n in range(240)])
@@ -86,10 +86,11 @@ def schedules(api, sink):
 
 def traffic(api, sink):
     """What runs again and again: quick ones, slow ones, and some that need a second attempt."""
-    api("POST", "/v1/tasks", http_task("heartbeat", sink + "/delay/40/beat", interval_seconds=2))
+    beat = api("POST", "/v1/tasks", http_task("heartbeat", sink + "/delay/40/beat", interval_seconds=2))
     api("POST", "/v1/tasks", http_task("index-orders", sink + "/delay/800/index", interval_seconds=5, queue="rollups"))
     api("POST", "/v1/tasks", http_task("flaky-partner", sink + "/fail/1/partner", interval_seconds=15,
                                        retry={"max_attempts": 3, "backoff": "FIXED", "base_delay_ms": 3000, "jitter": "NONE"}))
+    return beat
 
 
 def gates(api, sink):
@@ -102,7 +103,7 @@ def gates(api, sink):
     for n in range(12):
         api("POST", "/v1/tasks", http_task(f"mailing-{n}", sink + "/mail", queue="mail"))
     paused = api("POST", "/v1/tasks", http_task("export-of-old-bucket", sink + "/export", delay="1h"))
-    api("POST", f"/v1/tasks/{paused['id']}/pause")
+    api("POST", f"/v1/tasks/{paused['id']}/pause", {"reason": "the bucket moves", "for": "2h"})
     api("PUT", "/v1/queues/billing", {"max_dispatches_per_second": 5, "max_concurrent": 4})
     return held
 
@@ -151,6 +152,8 @@ def hostile(api, sink):
     """Every field that a user may fill, filled with a text that would be markup if it were not text."""
     task = api("POST", "/v1/tasks", http_task(HOSTILE, sink + "/status/422/" + urllib.parse.quote(HOSTILE), task_type="x.y",
         concurrency_key=HOSTILE, dedupe_key=HOSTILE, payload={HOSTILE: HOSTILE}, metadata={HOSTILE: HOSTILE}, retry={"max_attempts": 1}))
+    still = api("POST", "/v1/tasks", http_task("paused-by-" + HOSTILE, sink + "/x", delay="1h", expect={"within_seconds": 86400}))
+    api("POST", f"/v1/tasks/{still['id']}/pause", {"reason": HOSTILE})
     api("PUT", "/v1/queues/hostile", {"max_concurrent": 1})
     api("PATCH", "/v1/queues/hostile", {"paused": {"reason": HOSTILE, "for": "2h"}})
     api("PUT", "/v1/calendars/hostile", {"description": HOSTILE, "excluded": [{"date": "2030-01-01", "name": HOSTILE}]}, expect=(200, 201))
@@ -164,7 +167,7 @@ def fill(server, key, sink):
     api = Api(server, key)
     notifications(api, sink)
     found = {"ledger": schedules(api, sink), "held": gates(api, sink)}
-    traffic(api, sink)
+    found["beat"] = traffic(api, sink)
     failures(api, sink)
     found |= workflows(api, sink)
     found["hostile"] = hostile(api, sink)

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from conftest import BUILD
+from living import HOSTILE
 from server import until
 
 
@@ -21,9 +22,20 @@ def status(alive, task):
 def test_a_task_is_paused_and_the_toast_takes_it_back(alive, tabs):
     task = new_task(alive, "to-pause")
     tab = tabs(alive).open(f"tasks/{task['id']}")
-    tab.page.locator(".head").get_by_role("button", name="Pause").click()
+    tab.page.locator(".head").get_by_role("button", name="Pause…").focus()
+    tab.page.keyboard.press("Enter")
+    dialog = tab.page.get_by_role("dialog", name="Pause to-pause?")
+    dialog.get_by_label("Until").fill("soon")
+    dialog.get_by_label("Reason").fill(HOSTILE)
+    tab.page.keyboard.press("Enter")
+    dialog.get_by_role("alert").get_by_text("soon is neither a time nor a duration").wait_for()
+    assert tab.page.evaluate("document.activeElement.name") == "until"
+    dialog.get_by_label("Until").fill("2h")
+    tab.page.keyboard.press("Enter")
     tab.page.locator(".head").get_by_text("Paused").wait_for()
-    assert status(alive, task) == "PAUSED"
+    assert HOSTILE in tab.page.locator(".explain").text_content() and "until" in tab.page.locator(".explain").text_content()
+    paused = alive.api("GET", f"/v1/tasks/{task['id']}")["paused"]
+    assert paused["reason"] == HOSTILE and paused["until"] and status(alive, task) == "PAUSED"
     tab.page.locator(".toast").get_by_role("button", name="Resume").click()
     tab.page.locator(".head").get_by_text("Scheduled").wait_for()
     assert status(alive, task) == "SCHEDULED"

@@ -14,7 +14,7 @@ from conftest import BUILD, ROOT
 from server import until
 
 COMMANDS = ROOT / "src/dashboard/lib/command.js"
-HELPERS = {"quote", "curl", "cli", "reverse", "cliFilter", "listing"}
+HELPERS = {"quote", "curl", "cli", "here", "reverse", "cliFilter", "listing"}
 ACTION = """async ([name, args, pick]) => {
     const base = new URL('.', document.querySelector('script[type=module]').src);
     const command = await import(new URL('lib/command.js', base)), made = command[name](...args);
@@ -84,6 +84,13 @@ def acts_on_task(pick, now, before=None, **fields):
             until(lambda: r.state(task) == "COMPLETED", why="it did not run")
         yield r.state(task)
     return case
+
+
+def pause_until(r):
+    task = r.task()
+    yield "pauseTask", [task, {"reason": "it's late", "until": "2h"}], None
+    paused = r.api("GET", f"/v1/tasks/{task['id']}")["paused"]
+    yield paused["reason"], bool(paused["until"])
 
 
 def retry(r):
@@ -268,7 +275,7 @@ def new_tenant(r):
 
 
 NEW = {"cron_expression": "30 2 * * *", "time_zone": "Europe/Berlin", "overlap_policy": "QUEUE_ONE", "queue": "mail", "priority": 7, "timeout_ms": 5000,
-       "retry": {"max_attempts": 3}, "concurrency_key": "a b", "target_type": "HTTP_CALLBACK", "target_config": {"url": "http://127.0.0.1:9/x", "method": "PUT"}}
+       "retry": {"max_attempts": 3}, "concurrency_key": "a b", "expect": {"success_by": "06:00", "days": "MON-FRI"}, "target_type": "HTTP_CALLBACK", "target_config": {"url": "http://127.0.0.1:9/x", "method": "PUT"}}
 FIELDS = (*NEW, "calendar", "interval_seconds")
 
 
@@ -283,6 +290,39 @@ def edit_task(r):
     yield "saveTask", [task, {"cron_expression": "10 3 * * *", "time_zone": "Asia/Tokyo", "priority": 2, "overlap_policy": "ALLOW", "timeout_ms": 7000}], None
     now = r.api("GET", f"/v1/tasks/{task['id']}")
     yield [now[field] for field in ("cron_expression", "time_zone", "priority", "overlap_policy", "timeout_ms", "version")]
+
+
+def edit_in_full(r):
+    """What has no option of its own is said with --set."""
+    task = r.task(calendar=None, payload={"a": 1}, concurrency_key="k", retry={"max_attempts": 2})
+    yield "saveTask", [task, {"payload": {"it's": [1, "\u00e4"]}, "concurrency_key": None, "retry": {**task["retry"], "max_attempts": 4}}], None
+    now = r.api("GET", f"/v1/tasks/{task['id']}")
+    yield [now.get(field) for field in ("payload", "concurrency_key", "retry", "version")]
+
+
+def signing_keys(r):
+    return {k["name"]: k for k in r.api("GET", "/v1/signing-keys?limit=100")["signing_keys"]}
+
+
+def new_signing_key(r):
+    yield "newSigningKey", [{"name": r.name("key"), "algorithm": "ED25519", "host": f"h{r.n}.example.com"}], None
+    made = signing_keys(r)[r.name("key")]
+    r.api("DELETE", f"/v1/signing-keys/{made['id']}")
+    yield made["algorithm"], made["host"] == f"h{r.n}.example.com"
+
+
+def rotate_signing_key(r):
+    made = r.api("POST", "/v1/signing-keys", {"name": r.name("key"), "host": f"h{r.n}.example.com"})
+    yield "rotateSigningKey", [made, "2h"], None
+    now = signing_keys(r)[r.name("key")]
+    r.api("DELETE", f"/v1/signing-keys/{made['id']}")
+    yield len(now["older"]), now["version"]
+
+
+def remove_signing_key(r):
+    made = r.api("POST", "/v1/signing-keys", {"name": r.name("key"), "host": f"h{r.n}.example.com"})
+    yield "removeSigningKey", [made], None
+    yield r.name("key") in signing_keys(r)
 
 
 def reads(name, *args, has):
@@ -308,7 +348,7 @@ def shows(name, make):
 
 
 CASES = {
-    "pause": acts_on_task("Pause", "PAUSED"), "resume": acts_on_task("Resume", "SCHEDULED", before="pause"), "run now": acts_on_task("Run now", "ended"),
+    "pause": acts_on_task("Pause", "PAUSED"), "pause until": pause_until, "resume": acts_on_task("Resume", "SCHEDULED", before="pause"), "run now": acts_on_task("Run now", "ended"),
     "cancel": acts_on_task("Cancel…", "CANCELLED"), "retry": retry,
     "delete": acts_on_task("Delete…", None, before="cancel"),
     "bulk": bulk, "re-drive": redrive, "stop a job": cancel_job, "archive": archive, "retry a letter": retry_letter,
@@ -323,8 +363,9 @@ CASES = {
     "acknowledge": on_incident("ackIncident"), "mute": on_incident("muteIncident", "2h"), "resend": resend, "send a test": send_test,
     "make a setting": new_setting, "change a setting": change_setting, "remove a setting": remove_setting,
     "revoke a key": revoke_key("default"), "revoke another tenant's key": revoke_key("acme"), "make a key": new_key, "make a tenant": new_tenant,
-    "create a task": create_task, "edit a task": edit_task,
-    "list tasks": list_tasks, "list executions": reads("executionList", {"status": "FAILED,LOST", "queue": "billing"}, has=[]), "list runs": reads("runList", {"status": "FAILED", "workflow": None}, has=[]),
+    "create a task": create_task, "edit a task": edit_task, "edit a task in full": edit_in_full,
+    "make a signing key": new_signing_key, "rotate a signing key": rotate_signing_key, "remove a signing key": remove_signing_key,
+    "list tasks": list_tasks, "list executions": reads("executionList", {"status": "FAILED,LOST", "queue": "billing", "error": "it's \"nothing\""}, has=[]), "list runs": reads("runList", {"status": "FAILED", "workflow": None}, has=[]),
     "show a queue": shows("showQueue", lambda r: r.api("PUT", f"/v1/queues/{r.name('queue')}", {"weight": 3})["name"]), "show a run": shows("showRun", lambda r: r.run()),
     "explain": acts_on_task("Explain", "SCHEDULED"),
 }
@@ -348,7 +389,8 @@ def action(alive, chromium):
 
 def shell(alive, command):
     """As somebody pastes it."""
-    environment = {**os.environ, "BELFRY_KEY": alive.server.key, "BELFRY_SERVER": alive.server.url, "PATH": f"{BUILD}:{os.environ['PATH']}"}
+    elsewhere = "http://127.0.0.1:9" if " --server " in command else alive.server.url  # what is copied names its server
+    environment = {**os.environ, "BELFRY_KEY": alive.server.key, "BELFRY_SERVER": elsewhere, "PATH": f"{BUILD}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", command.replace(alive.url, alive.server.url)], env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout

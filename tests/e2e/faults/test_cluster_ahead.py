@@ -24,6 +24,7 @@ def buried_ms(cluster):
     """When the first node was marked dead, by the log of whoever did it."""
     for line in cluster.lines:
         if "node_marked_dead" in line:
+            assert re.search(r"name\W+[\w.-]+:\d+", line), line  # for people, beside the id
             return to_ms(re.search(r"\d{4}-\d\d-\d\dT[0-9:.]+Z", line)[0])
     return None
 

@@ -426,6 +426,26 @@ static void a_store_that_can_not_be_read_is_503(void **state)
     client_answer_release(&first);
 }
 
+/* The key was looked up before, and is to be looked up again. */
+static void without_the_store_alerts_are_as_they_were_and_say_why(void **state)
+{
+    (void)state;
+    struct answer before = ask(h, "GET", "/v1/alerts", NULL);
+    assert_status(&before, 200);
+    assert_non_null(strstr(buf_cstr(&before.body), "\"name\":\"BelfryClaimsFailing\",\"state\":\"inactive\""));
+    api_server_clear_key_cache(h->server);
+    h->reads_before_broken = 0;
+    struct answer a = ask(h, "GET", "/v1/alerts", NULL);
+    assert_problem(ask(h, "GET", "/v1/stats", NULL), 503, "unavailable", "");
+    assert_problem(ask_with(h, "bf_nobody", "GET", "/v1/alerts", NULL, NULL), 401, "unauthorized", "");
+    h->reads_before_broken = INT_MAX;
+    assert_status(&a, 200);
+    assert_non_null(strstr(buf_cstr(&a.body), "\"name\":\"BelfryClaimsFailing\",\"state\":\"pending\""));
+    assert_string_equal(text_of(&a, "as_of"), text_of(&before, "as_of"));
+    client_answer_release(&a);
+    client_answer_release(&before);
+}
+
 static void head_and_options_are_answered(void **state)
 {
     (void)state;
@@ -467,6 +487,7 @@ int main(void)
         cmocka_unit_test(lists_refuse_what_they_do_not_know),
         cmocka_unit_test(the_server_says_how_it_is),
         cmocka_unit_test(a_store_that_can_not_be_read_is_503),
+        cmocka_unit_test(without_the_store_alerts_are_as_they_were_and_say_why),
         cmocka_unit_test(head_and_options_are_answered),
     };
     return cmocka_run_group_tests(tests, start, stop);

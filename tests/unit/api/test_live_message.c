@@ -29,6 +29,8 @@ static struct live_task some_task(void)
 {
     return (struct live_task){ .id = id_of("01920000-0000-7000-8000-000000000001"),
                                .queue = S("mail:eu"),
+                               .name = S("night \"shift\""),
+                               .error = S("HTTP 503: later"),
                                .state = TASK_RUNNING,
                                .attempt = 2,
                                .version = 3,
@@ -43,7 +45,8 @@ static void an_event_is_two_lines(void **state)
     struct live_task t = some_task();
     live_write_task(&text, &t);
     assert_str(buf_str(&text), "event: task\ndata: {\"id\":\"01920000-0000-7000-8000-000000000001\",\"parent_id\":null,"
-                               "\"queue\":\"mail:eu\",\"status\":\"RUNNING\",\"attempt\":2,\"version\":3,"
+                               "\"name\":\"night \\\"shift\\\"\",\"queue\":\"mail:eu\",\"status\":\"RUNNING\","
+                               "\"attempt\":2,\"error\":\"HTTP 503: later\",\"version\":3,"
                                "\"at\":\"2026-02-10T08:00:00.123Z\"}\n");
 }
 
@@ -66,6 +69,27 @@ static void a_text_cannot_end_an_event(void **state)
         lines += text.p[i] == '\n';
     }
     assert_int_equal(lines, 2);
+}
+
+/* Of the longest texts, with what JSON must escape. LIVE_TEXT_MAX (live_internal.h) is 1024. */
+static void long_texts_are_cut_and_on_one_line(void **state)
+{
+    (void)state;
+    char quotes[1000], hidden[1000];
+    memset(quotes, '"', sizeof quotes);
+    memset(hidden, '\n', sizeof hidden);
+    struct live_task t = some_task();
+    t.parent = t.id;
+    t.queue = (struct str){ quotes, 0 };
+    t.name = (struct str){ quotes, sizeof quotes };
+    t.error = (struct str){ quotes, sizeof quotes };
+    live_write_task(&text, &t);
+    assert_true(text.n < 1024 - 100); /* the queue has up to 100 bytes */
+    assert_non_null(strstr(buf_cstr(&text), "\\\"…\""));
+    buf_reset(&text);
+    t.error = (struct str){ hidden, 3 };
+    live_write_task(&text, &t);
+    assert_non_null(strstr(buf_cstr(&text), "\"error\":\"   \""));
 }
 
 /* ---- for other nodes ---- */
@@ -91,7 +115,9 @@ static void a_line_comes_as_it_was_written(void **state)
     int32_t tenant;
     live_line_begin(&text, "0123456789abcdef", 12);
     live_line_task(&text, &t);
+    live_line_details(&text, &t);
     live_line_task(&text, &bare);
+    live_line_details(&text, &bare);
     live_line_more(&text, 5);
     live_line_counts(&text, &c);
     live_line_job(&text, &j);
@@ -104,8 +130,10 @@ static void a_line_comes_as_it_was_written(void **state)
     assert_true(uuid_is_nil(w.task.parent) && w.task.state == TASK_RUNNING && w.task.attempt == 2);
     assert_true(w.task.version == 3 && w.task.at_ms == t.at_ms);
     assert_str(w.task.queue, "mail:eu");
+    assert_str(w.task.name, "night \"shift\"");
+    assert_str(w.task.error, "HTTP 503: later");
     assert_true(live_line_next(&rest, &w) && w.kind == LIVE_WORD_TASK && uuid_eq(w.task.parent, t.id));
-    assert_true(w.task.queue.n == 0 && w.task.state == TASK_FAILED);
+    assert_true(w.task.queue.n == 0 && w.task.state == TASK_FAILED && !w.task.name.n && !w.task.error.n);
     assert_true(live_line_next(&rest, &w) && w.kind == LIVE_WORD_MORE && w.more == 5);
     assert_true(live_line_next(&rest, &w) && w.kind == LIVE_WORD_COUNTS);
     assert_memory_equal(&w.counts, &c, sizeof c);
@@ -126,7 +154,7 @@ static void words_that_are_not_known_are_skipped(void **state)
     struct str sender, rest;
     struct live_word w;
     int32_t tenant;
-    assert_true(live_line_read(S("1 0123456789abcdef 1 x:1 t: t:a:b m: m:0 m:-1 c:1 c j:1 i:1  m:3 z"), &sender,
+    assert_true(live_line_read(S("1 0123456789abcdef 1 x:1 t: t:a:b d:YQ:YQ m: m:0 m:-1 c:1 c j:1 i:1  m:3 z"), &sender,
                                &tenant, &rest));
     assert_true(live_line_next(&rest, &w) && w.kind == LIVE_WORD_MORE && w.more == 3);
     assert_false(live_line_next(&rest, &w));
@@ -161,13 +189,14 @@ static void a_damaged_line_does_no_harm(void **state)
         buf_reset(&text);
         live_line_begin(&text, "0123456789abcdef", 1);
         live_line_task(&text, &t);
+        live_line_details(&text, &t);
         live_line_more(&text, 5);
         text.p[prng_below(&random, text.n)] = (char)prng_below(&random, 256);
         buf_cut(&text, prng_below(&random, text.n + 1));
         if (!live_line_read(buf_str(&text), &sender, &tenant, &rest))
             continue;
         while (live_line_next(&rest, &w))
-            assert_true(w.kind != LIVE_WORD_TASK || w.task.queue.n <= text.n);
+            assert_true(w.kind != LIVE_WORD_TASK || w.task.queue.n + w.task.name.n + w.task.error.n <= text.n);
     }
 }
 
@@ -177,6 +206,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_event_is_two_lines, begin, end),
         cmocka_unit_test_setup_teardown(what_is_not_known_is_null, begin, end),
         cmocka_unit_test_setup_teardown(a_text_cannot_end_an_event, begin, end),
+        cmocka_unit_test_setup_teardown(long_texts_are_cut_and_on_one_line, begin, end),
         cmocka_unit_test_setup_teardown(a_line_comes_as_it_was_written, begin, end),
         cmocka_unit_test_setup_teardown(words_that_are_not_known_are_skipped, begin, end),
         cmocka_unit_test_setup_teardown(other_lines_are_refused, begin, end),

@@ -122,6 +122,15 @@ static void take_moves_the_content_out(void **state)
     free(empty);
 }
 
+static void a_plain_text_is_one_line_of_shown_characters(void **state)
+{
+    (void)state;
+    cleanup_with(buf_release) struct buf b;
+    buf_init(&b, 64);
+    buf_plain(&b, S("a\nb\x1b[31m ä\xe2\x80\xae\xff."));
+    assert_str(buf_str(&b), "a b [31m ä  .");
+}
+
 static void growth_keeps_every_byte(void **state)
 {
     (void)state;
@@ -161,6 +170,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_dropped_and_so_is_all_after_it),
         cmocka_unit_test(reset_keeps_the_memory),
         cmocka_unit_test(take_moves_the_content_out),
+        cmocka_unit_test(a_plain_text_is_one_line_of_shown_characters),
         cmocka_unit_test(growth_keeps_every_byte),
     };
     return cmocka_run_group_tests_name("buf", tests, NULL, NULL);

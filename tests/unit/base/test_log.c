@@ -70,6 +70,30 @@ static void json_lines_have_time_level_event_and_fields(void **state)
                             "{\"time\":\"2026-02-10T08:00:00.123Z\",\"level\":\"debug\",\"event\":\"started\"}\n");
 }
 
+static void lines_name_the_request_that_their_thread_works_for(void **state)
+{
+    (void)state;
+    char id[] = "order-7";
+    int fd = open_log(LOG_LOGFMT, LOG_INFO);
+    {
+        cleanup_with(log_request_leave) struct log_request before = log_request_enter(str_from(id));
+        memset(id, 'x', sizeof id - 1); /* it was copied */
+        log_info("a", kv_i64("n", 1));
+        log_info("b", kv_cstr("request", "order-7"));
+        log_info("c", kv_cstr("request", "order-8"));
+        {
+            cleanup_with(log_request_leave) struct log_request outer = log_request_enter(S(""));
+            log_info("d");
+        }
+        log_info("e");
+    }
+    log_info("f");
+#define AT "time=2026-02-10T08:00:00.123Z level=info event="
+    assert_str(written(fd), AT "a n=1 request=order-7\n" AT "b request=order-7\n" AT
+                               "c request=order-8 by_request=order-7\n" AT "d\n" AT "e request=order-7\n" AT "f\n");
+#undef AT
+}
+
 static void every_kind_of_value_has_its_form(void **state)
 {
     (void)state;
@@ -329,6 +353,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_written_before_it_is_opened),
         cmocka_unit_test(json_lines_have_time_level_event_and_fields),
+        cmocka_unit_test(lines_name_the_request_that_their_thread_works_for),
         cmocka_unit_test(every_kind_of_value_has_its_form),
         cmocka_unit_test(an_error_without_a_sentence_says_its_code),
         cmocka_unit_test(values_cannot_forge_lines_fields_or_directions),

@@ -133,6 +133,21 @@ static void it_is_pending_since_its_first_minute(void **state)
     assert_true(fires.for_ms == 300000 && fires.severity == ALERT_MEDIUM);
 }
 
+static void few_failures_are_shown_but_do_not_fire(void **state)
+{
+    (void)state;
+    struct stats each = { 0 };
+    each.v[STAT_FAULTS] = 1;
+    each.v[STAT_EXECUTED] = 4;
+    struct alert a = judged("BelfryFailures", 0, &each);
+    char text[ALERT_TEXT];
+    assert_true(a.state == ALERT_INACTIVE && a.value == 0.25 && !a.since_ms);
+    alert_value_text(&a, text);
+    assert_string_equal(text, "25 %");
+    alert_limit_text(&a, text);
+    assert_string_equal(text, "above 1 %, if at least 20 fail in 10 min");
+}
+
 static void a_minute_below_begins_it_anew(void **state)
 {
     (void)state;
@@ -297,6 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_fires_above_its_threshold_once_it_has_held_long_enough),
         cmocka_unit_test(it_is_pending_since_its_first_minute),
+        cmocka_unit_test(few_failures_are_shown_but_do_not_fire),
         cmocka_unit_test(a_minute_below_begins_it_anew),
         cmocka_unit_test(a_backlog_that_grows_for_long_fires),
         cmocka_unit_test(without_figures_only_the_watchdog_fires),

@@ -166,6 +166,51 @@ static void deadlines_keep_their_local_time(void **state)
     }
 }
 
+static void policies_at_clock_changes_count_for_deadlines(void **state)
+{
+    (void)state;
+    static const struct {
+        enum dst_gap gap;
+        enum dst_repeat repeat;
+        const char *after, *next[2];
+    } rows[] = {
+        { DST_GAP_SKIP, 0, "2026-03-28T12:00:00Z", { "2026-03-30T00:30:00Z", "2026-03-31T00:30:00Z" } },
+        { 0, DST_REPEAT_LAST, "2026-10-24T12:00:00Z", { "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z" } },
+        { 0, DST_REPEAT_BOTH, "2026-10-24T12:00:00Z", { "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z" } },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        struct world w = { .task = nightly("2026-01-01T12:00:00Z") };
+        w.task.schedule.gap = rows[i].gap;
+        w.task.schedule.repeat = rows[i].repeat;
+        look(&w, berlin, NULL, "{\"success_by\":\"02:30\"}");
+        w.check.after_ms = at(rows[i].after);
+        for (size_t k = 0; k < 2; k++) {
+            int64_t next_ms = check_deadline(&w.check, &w.facts);
+            assert_at(next_ms, rows[i].next[k]);
+            w.check.after_ms = next_ms + 1;
+        }
+    }
+}
+
+static void a_changed_calendar_moves_the_deadline_both_ways(void **state)
+{
+    (void)state;
+    struct calendar all = { .name = "all" }, weekdays = { .name = "weekdays", .excluded_weekdays = 1U << 0 | 1U << 6 };
+    struct world w = { .task = nightly("2026-02-06T12:00:00Z") }; /* a Friday */
+    look(&w, utc, &weekdays, "{\"success_by\":\"06:00\"}");
+    assert_at(check_deadline(&w.check, &w.facts), "2026-02-09T06:00:00Z");
+    w.task.version++;
+    w.task.updated_ms = at("2026-02-06T13:00:00Z"); /* the change of a calendar writes the task */
+    look(&w, utc, &all, "{\"success_by\":\"06:00\"}");
+    assert_at(check_deadline(&w.check, &w.facts), "2026-02-07T06:00:00Z");
+    (void)check_plan(&w.check, &w.facts, false, at("2026-02-07T06:00:10Z"));
+    look(&w, utc, &weekdays, "{\"success_by\":\"06:00\"}");
+    assert_at(check_deadline(&w.check, &w.facts), "2026-02-09T06:00:00Z");
+    look(&w, utc, &all, "{\"success_by\":\"06:00\"}");
+    assert_at(check_deadline(&w.check, &w.facts), "2026-02-08T06:00:00Z");
+    assert_at(w.check.missed_ms, "2026-02-07T06:00:00Z");
+}
+
 static void the_calendar_of_the_task_leaves_out_deadlines(void **state)
 {
     (void)state;
@@ -383,6 +428,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_expectation_is_checked),
         cmocka_unit_test(deadlines_keep_their_local_time),
+        cmocka_unit_test(policies_at_clock_changes_count_for_deadlines),
+        cmocka_unit_test(a_changed_calendar_moves_the_deadline_both_ways),
         cmocka_unit_test(the_calendar_of_the_task_leaves_out_deadlines),
         cmocka_unit_test(the_first_deadline_comes_after_the_next_occurrence),
         cmocka_unit_test(only_an_occurrence_of_the_period_meets_a_deadline),

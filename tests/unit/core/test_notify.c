@@ -122,7 +122,7 @@ static void it_is_told_after_the_wait_and_again_after_the_interval(void **state)
     assert_int_equal(look(&i, &s, false, NOW + 40LL * HOUR), MESSAGE_NONE);
 }
 
-static void a_recovery_is_told_only_if_the_failure_was(void **state)
+static void a_recovery_is_told_if_it_is_wanted_or_the_only_message(void **state)
 {
     (void)state;
     struct setting s = some_setting();
@@ -130,9 +130,16 @@ static void a_recovery_is_told_only_if_the_failure_was(void **state)
     assert_int_equal(look(&told, &s, false, NOW + 10 * SECOND), MESSAGE_OPENED);
     assert_int_equal(look(&told, &s, true, NOW + 20 * SECOND), MESSAGE_CLOSED);
     assert_true(told.closed_ms == NOW + 20 * SECOND && told.recovered);
-    assert_int_equal(look(&untold, &s, true, NOW + 5 * SECOND), MESSAGE_NONE);
-    assert_true(untold.closed_ms);
     s.on_recovered = false;
+    assert_int_equal(look(&untold, &s, true, NOW + 5 * SECOND), MESSAGE_CLOSED);
+    assert_true(untold.closed_ms);
+    untold = some_incident(true);
+    s.after = 2;
+    assert_int_equal(look(&untold, &s, true, NOW + 5 * SECOND), MESSAGE_NONE); /* it was not grave */
+    s.after = 1;
+    untold = some_incident(true);
+    untold.muted_until_ms = NOW + HOUR;
+    assert_int_equal(look(&untold, &s, true, NOW + 5 * SECOND), MESSAGE_NONE);
     told = some_incident(true);
     told.told = 1;
     assert_int_equal(look(&told, &s, true, NOW + 20 * SECOND), MESSAGE_NONE);
@@ -217,6 +224,9 @@ static void successes_and_retries_are_always_groups(void **state)
     i.kind = INCIDENT_SUCCESS;
     assert_int_equal(look(&i, &s, false, NOW + 10 * SECOND), MESSAGE_OPENED);
     assert_true(incident_plan(&i, &s, false, NOW + 5LL * MINUTE).close);
+    assert_false(incident_is_open(&i)); /* nobody has to look after successes */
+    i.kind = INCIDENT_RETRY;
+    assert_true(incident_is_open(&i));
 }
 
 static void with_every_no_happening_stays_untold(void **state)
@@ -236,8 +246,43 @@ static void with_every_no_happening_stays_untold(void **state)
     assert_true(incident_plan(&i, &s, false, NOW + HOUR).close);
 }
 
-/* What the title says of an incident with so many hits, of tasks 1 to `tasks`. */
-static void check_title(int64_t count, int tasks, enum notification_type type, bool changed, const char *expected)
+static void a_task_that_joins_is_told_first_and_ends_an_acknowledgement(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct setting_step step = { .after_ms = 10LL * MINUTE };
+    struct incident i = some_incident(true);
+    struct incident_task late = { .id = id_of(5), .name = S("payroll") };
+    s.steps = &step;
+    s.step_count = 1;
+    incident_join(&i, &late, NOW);
+    assert_true(!i.joined_ms && i.task_count == 1); /* the first message tells of it */
+    assert_int_equal(look(&i, &s, false, NOW + 10 * SECOND), MESSAGE_OPENED);
+    i.acked_ms = NOW + MINUTE;
+    i.acked_by = S("anna");
+    assert_true(incident_add_task(&i, &late, late.id, &arena));
+    incident_join(&i, &late, NOW + HOUR);
+    assert_true(i.task_count == 2 && str_eq(i.tasks[0].name, S("payroll")) && str_eq(i.tasks[1].name, S("nightly")));
+    assert_true(!i.acked_ms && !i.acked_by.n);
+    struct incident soon = i;
+    soon.told_ms = NOW + HOUR + 5 * SECOND; /* a message has just told of others that joined */
+    assert_int_equal(look(&soon, &s, false, NOW + HOUR + 14 * SECOND), MESSAGE_NONE);
+    assert_int_equal(look(&soon, &s, false, NOW + HOUR + 15 * SECOND), MESSAGE_REPEATED);
+    assert_int_equal(look(&i, &s, false, NOW + HOUR + 9 * SECOND), MESSAGE_NONE);
+    assert_int_equal(look(&i, &s, false, NOW + HOUR + 10 * SECOND), MESSAGE_REPEATED);
+    assert_int_equal(look(&i, &s, false, NOW + HOUR + 9LL * MINUTE), MESSAGE_NONE); /* steps count from this message */
+    assert_int_equal(look(&i, &s, false, NOW + HOUR + 11LL * MINUTE), MESSAGE_ESCALATED);
+    for (int n = 10; n < 30; n++) {
+        late.id = id_of(n);
+        assert_true(incident_add_task(&i, &late, late.id, &arena));
+        incident_join(&i, &late, NOW + 2LL * HOUR);
+        assert_true(i.task_count <= INCIDENT_TASKS_MAX && uuid_eq(i.tasks[0].id, late.id));
+    }
+}
+
+/* What the title says of an incident with so many hits, of tasks 1 to `tasks`, that was told so many times before. */
+static void check_title_of(int64_t told, int64_t count, int tasks, enum notification_type type, bool changed,
+                           const char *expected)
 {
     struct setting s = some_setting();
     struct incident i = some_incident(true);
@@ -247,12 +292,18 @@ static void check_title(int64_t count, int tasks, enum notification_type type, b
     for (int n = 1; n < tasks; n++)
         assert_true(
             incident_add_task(&i, &(struct incident_task){ .id = id_of(20 + n), .name = S("b") }, id_of(40), &arena));
+    i.told = told;
     i.count = count;
     i.changed = changed;
     incident_carry_out(&i, &(struct incident_plan){ .close = type == MESSAGE_CLOSED }, NOW);
     buf_init(&title, 65536);
     notification_title(&f, &title);
     assert_string_equal(buf_cstr(&title), expected);
+}
+
+static void check_title(int64_t count, int tasks, enum notification_type type, bool changed, const char *expected)
+{
+    check_title_of(1, count, tasks, type, changed, expected);
 }
 
 static void titles_say_what_happened_to_how_many(void **state)
@@ -266,6 +317,9 @@ static void titles_say_what_happened_to_how_many(void **state)
     check_title(9, 4, MESSAGE_OPENED, false, "Belfry: 'nightly' and others (9 times) failed");
     check_title(1, 1, MESSAGE_CLOSED, false, "Belfry: 'nightly' recovered");
     check_title(1, 1, MESSAGE_CLOSED, true, "Belfry: 'nightly' no longer counts: it was changed, or has ended");
+    check_title_of(0, 3, 1, MESSAGE_CLOSED, false, "Belfry: 'nightly' (3 times) failed, and recovered");
+    check_title_of(0, 1, 1, MESSAGE_CLOSED, true,
+                   "Belfry: 'nightly' failed, and then no longer counts: it was changed, or has ended");
 }
 
 static void a_task_is_shown_once_as_it_was_last(void **state)
@@ -373,7 +427,32 @@ static void names_stay_on_their_line(void **state)
     notification_text(&f, &text);
     assert_string_equal(buf_cstr(&title), "Belfry: 'a  Kind: SUCCESS   z' failed");
     assert_null(strstr(buf_cstr(&text), "\nKind: SUCCESS"));
-    assert_non_null(strstr(buf_cstr(&text), " a  Kind: SUCCESS   z: HTTP 500\n"));
+    assert_non_null(strstr(buf_cstr(&text), "\n- a  Kind: SUCCESS   z ("));
+}
+
+static void a_text_says_the_reason_first_and_ids_last(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = some_incident(false);
+    struct notification m = { .id = id_of(9), .incident = i.id, .type = MESSAGE_OPENED, .created_ms = NOW };
+    struct notification_facts f = { &m, &i, &s, S("default"), NOW, S("") };
+    static const char *const lines[] = {
+        "Reason: HTTP 500\n", "- ",        "Host: api.example.com\n", "First: ", "Kind: ", "Cause: ",
+        "Incident: ",         "Setting: ", "Tenant: default\n"
+    };
+    cleanup_with(buf_release) struct buf text;
+    i.host = S("api.example.com");
+    buf_init(&text, 65536);
+    notification_text(&f, &text);
+    const char *rest = buf_cstr(&text);
+    for (size_t k = 0; k < array_count(lines); k++, rest = strchr(rest, '\n') + 1)
+        assert_memory_equal(rest, lines[k], strlen(lines[k]));
+    assert_string_equal(rest, "");
+    m.type = MESSAGE_CLOSED;
+    buf_reset(&text);
+    notification_text(&f, &text);
+    assert_memory_equal(buf_cstr(&text), "It was: HTTP 500\n", 17);
 }
 
 static void messages_are_tried_eight_times_within_a_day(void **state)
@@ -392,6 +471,66 @@ static void messages_are_tried_eight_times_within_a_day(void **state)
     assert_int_equal(notification_retry_at(&m, -1, NOW), 0);
     m = (struct notification){ .created_ms = NOW, .type = MESSAGE_TEST, .attempts = 1 };
     assert_int_equal(notification_retry_at(&m, -1, NOW), 0);
+}
+
+static void a_message_that_is_sent_again_keeps_its_past_and_has_eight_attempts(void **state)
+{
+    (void)state;
+    int64_t later = NOW + 48LL * HOUR;
+    struct notification m = { .created_ms = NOW, .sent_ms = NOW, .attempts = 8, .state = MESSAGE_FAILED };
+    assert_true(notification_is_used_up(&m));
+    notification_resend(&m, later);
+    assert_true(m.state == MESSAGE_WAITING && m.created_ms == NOW && m.sent_ms == NOW && m.attempts == 8);
+    assert_false(notification_is_used_up(&m));
+    m.attempts = 10;
+    assert_int_equal(notification_retry_at(&m, -1, later), later + 20 * SECOND);
+    m.attempts = 16;
+    assert_true(notification_is_used_up(&m));
+}
+
+static void the_history_keeps_the_first_and_the_latest(void **state)
+{
+    (void)state;
+    struct incident i = some_incident(true);
+    struct notification m = { .id = id_of(9), .setting = id_of(1), .type = MESSAGE_OPENED, .created_ms = NOW }, back;
+    struct error e = { 0 };
+    cleanup_with(buf_release) struct buf doc, again;
+    struct jw w;
+    char name[300];
+    memset(name, 'n', sizeof name);
+    for (int k = 0; k < 50; k++) {
+        struct notification_act act = { .at_ms = NOW + k, .what = MESSAGE_ACT_FAILED, .error = { name, sizeof name } };
+        assert_true(notification_add_act(&m, &act, &arena));
+    }
+    assert_int_equal(m.history_count, MESSAGE_HISTORY_MAX);
+    assert_true(m.history[0].at_ms == NOW && m.history[1].at_ms == NOW + 31 && m.history[19].at_ms == NOW + 49);
+    assert_int_equal(m.history[19].error.n, MESSAGE_ACT_TEXT_MAX);
+    notification_set_about(&m, &i);
+    buf_init(&doc, 65536);
+    buf_init(&again, 65536);
+    jw_init(&w, &doc);
+    notification_write(&w, &m);
+    assert_ok(notification_read(buf_str(&doc), &arena, &back, &e), &e);
+    jw_init(&w, &again);
+    notification_write(&w, &back);
+    assert_string_equal(buf_cstr(&doc), buf_cstr(&again));
+    assert_str(back.kind, incident_kind_names[i.kind]);
+    assert_true(back.history_count == MESSAGE_HISTORY_MAX && uuid_eq(back.task, m.task));
+}
+
+static void an_attempt_whose_node_died_is_made_again_for_a_day(void **state)
+{
+    (void)state;
+    struct notification m = { .created_ms = NOW, .attempts = 1 };
+    for (int64_t i = 0; i < 2LL * MESSAGE_ATTEMPTS_MAX; i++) {
+        assert_true(notification_take(&m, NOW + i));
+        assert_true(m.state == MESSAGE_SENDING && m.attempts == 2);
+    }
+    assert_false(notification_take(&m, NOW + 24LL * HOUR));
+    assert_true(m.state == MESSAGE_FAILED && m.attempts == 2 && m.error.n);
+    struct notification late = { .created_ms = NOW };
+    assert_true(notification_take(&late, NOW + 24LL * HOUR)); /* nobody has sent it yet */
+    assert_int_equal(late.attempts, 1);
 }
 
 static void mail_has_the_headers_that_a_machine_must_send(void **state)
@@ -422,7 +561,7 @@ int main(void)
         T(a_setting_comes_back_as_it_was_written),
         T(a_setting_wants_what_it_says_and_matches_by_prefix),
         T(it_is_told_after_the_wait_and_again_after_the_interval),
-        T(a_recovery_is_told_only_if_the_failure_was),
+        T(a_recovery_is_told_if_it_is_wanted_or_the_only_message),
         T(one_time_tasks_end_in_silence_after_the_window),
         T(an_incident_that_was_not_looked_at_in_time_is_told_before_it_ends),
         T(steps_come_in_their_order_until_it_is_acknowledged),
@@ -430,6 +569,7 @@ int main(void)
         T(after_counts_failures_in_a_row_or_hits),
         T(successes_and_retries_are_always_groups),
         T(with_every_no_happening_stays_untold),
+        T(a_task_that_joins_is_told_first_and_ends_an_acknowledgement),
         T(titles_say_what_happened_to_how_many),
         T(a_task_is_shown_once_as_it_was_last),
         T(texts_for_slack_end_at_a_character),
@@ -437,7 +577,11 @@ int main(void)
         T(an_incident_comes_back_as_it_was_written),
         T(an_alert_is_told_whatever_mode_and_after_and_ends_when_its_rule_does),
         T(names_stay_on_their_line),
+        T(a_text_says_the_reason_first_and_ids_last),
         T(messages_are_tried_eight_times_within_a_day),
+        T(a_message_that_is_sent_again_keeps_its_past_and_has_eight_attempts),
+        T(the_history_keeps_the_first_and_the_latest),
+        T(an_attempt_whose_node_died_is_made_again_for_a_day),
         T(mail_has_the_headers_that_a_machine_must_send),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,9 @@ static void derived_ids_are_spread_evenly(void **state)
         struct uuid id = { { 0 } };
         memcpy(id.b, &i, sizeof i);
         struct trace t = trace_new(id);
-        wanted += sampler_wants(&s, &t, NOW);
+        bool is_wanted = sampler_wants(&s, &t, NOW);
+        assert_true(sampler_wants_new(&s, id) == is_wanted);
+        wanted += is_wanted;
     }
     assert_in_range(wanted, 850, 1150);
 }

@@ -10,7 +10,8 @@
 static struct {
     struct tracer base;
     bool wants, wants_failure;
-    int recorded;
+    int asked, recorded;
+    struct uuid asked_id;
     struct span last;
     struct span_attribute attributes[16];
     char texts[16][64];
@@ -19,6 +20,15 @@ static struct {
 static bool test_wants(struct tracer *t, const struct trace *trace)
 {
     (void)t, (void)trace;
+    seen.asked++;
+    return seen.wants;
+}
+
+static bool test_wants_new(struct tracer *t, struct uuid id)
+{
+    (void)t;
+    seen.asked++;
+    seen.asked_id = id;
     return seen.wants;
 }
 
@@ -41,9 +51,9 @@ static void test_record(struct tracer *t, const struct span *s)
     }
 }
 
-static const struct tracer_ops test_ops = { .wants = test_wants,
-                                            .wants_failure = test_wants_failure,
-                                            .record = test_record };
+static const struct tracer_ops test_ops = {
+    .wants = test_wants, .wants_new = test_wants_new, .wants_failure = test_wants_failure, .record = test_record
+};
 
 static struct tracer *tracer(bool wants, bool wants_failure)
 {
@@ -201,6 +211,35 @@ static void a_call_is_a_span_in_that_of_its_run(void **state)
     assert_false(run_trace(&run).sampled);
 }
 
+static void a_task_without_a_caller_is_decided_by_where_its_trace_begins(void **state)
+{
+    (void)state;
+    struct task task = task_of(TARGET_HTTP), step = task_of(TARGET_HTTP);
+    struct run run = { .task = &task }, of_step = { .task = &step };
+    task.trace = step.trace = S("");
+    step.run = (struct uuid){ { 5 } };
+    spans_decide(tracer(true, false), &run);
+    assert_true(run.is_decided && run.is_sampled && uuid_eq(seen.asked_id, task.id));
+    spans_decide(tracer(false, false), &of_step);
+    assert_true(of_step.is_decided && !of_step.is_sampled && uuid_eq(seen.asked_id, step.run));
+}
+
+/* What its worker does not record costs the settle one comparison. */
+static void an_attempt_that_is_not_sampled_is_not_asked_for_again(void **state)
+{
+    (void)state;
+    struct task task = task_of(TARGET_HTTP), control = task_of(TARGET_WORKFLOW);
+    struct outcome ok = { .kind = OUTCOME_OK, .started_us = 5 }, failed = { .kind = OUTCOME_FAILED, .started_us = 5 };
+    struct outcome unknown = { .kind = OUTCOME_EXPIRED };
+    struct settle_facts f = settle_facts_of(&task, &ok, NULL), of_control = settle_facts_of(&control, &ok, NULL);
+    struct tracer *t = tracer(true, true);
+    assert_false(spans_may_add_run(t, &f, &ok) || spans_may_add_run(NULL, &f, &failed));
+    assert_true(spans_may_add_run(t, &f, &failed) && spans_may_add_run(t, &f, &unknown));
+    assert_true(spans_may_add_run(t, &of_control, &ok));
+    add_run(t, &task, ok, TASK_COMPLETED, false);
+    assert_true(seen.asked == 0 && seen.recorded == 0);
+}
+
 static void a_request_continues_its_caller_or_begins_a_trace(void **state)
 {
     (void)state;
@@ -242,6 +281,8 @@ int main(void)
         cmocka_unit_test(a_run_of_a_workflow_is_the_parent_of_its_steps),
         cmocka_unit_test(an_occurrence_has_a_link_and_no_parent),
         cmocka_unit_test(a_call_is_a_span_in_that_of_its_run),
+        cmocka_unit_test(a_task_without_a_caller_is_decided_by_where_its_trace_begins),
+        cmocka_unit_test(an_attempt_that_is_not_sampled_is_not_asked_for_again),
         cmocka_unit_test(a_request_continues_its_caller_or_begins_a_trace),
         cmocka_unit_test(a_request_that_is_not_wanted_leaves_the_caller_as_it_is),
     };

@@ -15,11 +15,14 @@ enum { COUNT_MAX = 100000, OUT_MAX = 4 << 20, FLUSH_AT = 64 * 1024, LOCAL_TEXT =
 
 static const struct option options[] = {
     { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .preset = "UTC", .help = "time zone, such as Europe/Berlin" },
-    { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "print fires at or after this time; default: now" },
-    { .flag = "to",
-      .type = OPTION_TIME,
+    { .flag = "from",
+      .type = OPTION_DAY,
       .value = "TIME",
-      .help = "print fires before this time; without --count, all of them" },
+      .help = "print fires at or after this time or date (its first moment in UTC); default: now" },
+    { .flag = "to",
+      .type = OPTION_DAY,
+      .value = "TIME",
+      .help = "print fires before this time or date; without --count, all of them" },
     { .flag = "count",
       .letter = 'n',
       .type = OPTION_INT,
@@ -89,9 +92,9 @@ static const char detail[] =
     "\n"
     "Examples:\n"
     "  belfry next '0 8 * * MON-FRI' --tz Europe/Berlin\n"
-    "  belfry next '30 2 * * *' --tz Europe/Berlin --from 2026-03-28T00:00:00Z --count 3\n"
+    "  belfry next '30 2 * * *' --tz Europe/Berlin --from 2026-03-28 --count 3\n"
     "  belfry next --every 90m --start 2026-01-01T00:00:00Z --json\n"
-    "  belfry next '0 9 LW * *' --to 2027-01-01T00:00:00Z\n"
+    "  belfry next '0 9 LW * *' --to 2027-01-01\n"
     "\n"
     "A calendar of the server has no file: 'belfry upcoming TASK' shows what it makes of a task, POST /v1/preview of any schedule.\n"
     "On a terminal, prints a table; otherwise one UTC time a line.\n";

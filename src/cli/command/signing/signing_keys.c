@@ -6,9 +6,9 @@
 #include "cli/task_view.h"
 #include "cli/verbs.h"
 #include "core/target/signing_key.h"
-#include "server/options.h"
+#include "server/settings/options.h"
 
-enum { COLUMNS = 6, BODY_MAX = 64 * 1024, SECRET_MAX = 4096 };
+enum { COLUMNS = 7, BODY_MAX = 64 * 1024, SECRET_MAX = 4096 };
 #define COLLECTION "/v1/signing-keys"
 
 /* clang-format off */
@@ -20,12 +20,13 @@ static const struct option options[] = {
     { .flag = "secret", .type = OPTION_TEXT, .value = "SECRET", .only = "add|rotate",
       .help = "use this one, whsec_… or whsk_…, or file:/path of a file with it; default: make one" },
     { .flag = "overlap", .type = OPTION_DURATION, .value = "DURATION", .max = 30LL * 24 * 3600 * 1000, .only = "rotate",
-      .help = "the secret of before signs as well for so long; default: 24h" },
+      .help = "the secret of before signs as well for so long; 0s: no older secret signs any more; default: 24h" },
 };
 /* clang-format on */
 
 static const char detail[] =
     "  list            list the keys, without their secrets\n"
+    "  show ID         show a key, and until when its older secrets sign\n"
     "  add NAME        make a key; its secret, or its public key, is printed\n"
     "  rotate ID       make a new secret of a key; the one of before signs as well for a while\n"
     "  remove ID       remove a key: what it signed is sent without a signature\n"
@@ -40,18 +41,31 @@ static const char detail[] =
 
 static void signing_keys_header(struct table *t)
 {
-    table_row(t, COLUMNS, "ID", "NAME", "HOST", "ALGORITHM", "OLDER", "CREATED");
+    table_row(t, COLUMNS, "ID", "NAME", "HOST", "ALGORITHM", "OLDER", "SIGN UNTIL", "CREATED");
+}
+
+/* Until when the last of the older secrets signs. */
+static void signing_keys_until(const json_t *key, char out[WHEN_TEXT])
+{
+    int64_t last_ms = 0, ms;
+    snprintf(out, WHEN_TEXT, "-");
+    for (size_t i = 0; i < json_count_at(key, "older"); i++)
+        if (json_time_at(json_array_get(json_at(key, "older"), i), "signs_until", &ms))
+            last_ms = max_of(last_ms, ms);
+    if (last_ms)
+        when_utc(last_ms, out);
 }
 
 static void signing_keys_add_row(struct rows *r, const json_t *key)
 {
-    char created[CELL_TEXT], older[32];
+    char created[CELL_TEXT], older[32], until[WHEN_TEXT];
     struct str host = json_text_at(key, "host");
     moment_text(key, "created_at", clock_wall_ms(r->cli->clock), created);
     snprintf(older, sizeof older, "%zu", json_count_at(key, "older"));
+    signing_keys_until(key, until);
     table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(key, "id")),
               table_text(&r->table, json_text_at(key, "name")), host.n ? table_text(&r->table, host) : "all others",
-              table_text(&r->table, json_text_at(key, "algorithm")), older, created);
+              table_text(&r->table, json_text_at(key, "algorithm")), older, until, created);
 }
 
 static enum exit_code signing_keys_list(struct verb_work *w)
@@ -128,6 +142,41 @@ static enum exit_code signing_keys_path(struct verb_work *w, const char *tail, c
     return code;
 }
 
+static void signing_keys_print_all(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+{
+    static const struct named_fact facts[] = {
+        { "Signing key", "id", FACT_TEXT },
+        { "Name", "name", FACT_TEXT },
+        { "Host", "host", FACT_TEXT },
+        { "Algorithm", "algorithm", FACT_TEXT },
+        { "Public key", "public_key", FACT_TEXT },
+        { "Created", "created_at", FACT_MOMENT },
+        { "Changed", "updated_at", FACT_MOMENT },
+    };
+    static const struct named_fact older_facts[] = {
+        { "Older secret", "algorithm", FACT_TEXT },
+        { "Public key", "public_key", FACT_TEXT },
+        { "Rotated", "rotated_at", FACT_MOMENT },
+        { "Signs until", "signs_until", FACT_MOMENT },
+    };
+    named_facts_print(w->cli, doc->root, facts, array_count(facts), out);
+    for (size_t i = 0; i < json_count_at(doc->root, "older"); i++) {
+        buf_char(out, '\n');
+        named_facts_print(w->cli, json_array_get(json_at(doc->root, "older"), i), older_facts, array_count(older_facts),
+                          out);
+    }
+}
+
+static enum exit_code signing_keys_show(struct verb_work *w)
+{
+    char path[VERB_PATH];
+    enum exit_code code = signing_keys_path(w, "", path);
+    if (code)
+        return code;
+    return verb_call(w, &(struct client_request){ .method = "GET", .path = path, .about = w->name },
+                     signing_keys_print_all, NULL);
+}
+
 static enum exit_code signing_keys_rotate(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf body;
@@ -162,9 +211,8 @@ static enum exit_code signing_keys_remove(struct verb_work *w)
 static enum exit_code command_signing_keys_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = {
-        { "list", NULL, false, 0, signing_keys_list },
-        { "add", "NAME", false, 0, signing_keys_add },
-        { "rotate", "ID", false, 0, signing_keys_rotate },
+        { "list", NULL, false, 0, signing_keys_list },     { "show", "ID", false, 0, signing_keys_show },
+        { "add", "NAME", false, 0, signing_keys_add },     { "rotate", "ID", false, 0, signing_keys_rotate },
         { "remove", "ID", false, 0, signing_keys_remove },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
@@ -172,7 +220,7 @@ static enum exit_code command_signing_keys_run(struct cli *cli, const struct opt
 
 const struct command command_signing_keys = {
     .name = "signing-keys",
-    .words = "list|add|rotate|remove [NAME|ID]",
+    .words = "list|show|add|rotate|remove [NAME|ID]",
     .summary = "make and rotate the keys that sign calls and messages",
     .detail = detail,
     .options = options,

@@ -4,7 +4,7 @@
 #include "cli/command/commands.h"
 #include "platform/file.h"
 #include "port/webhook_signature.h"
-#include "server/options.h"
+#include "server/settings/options.h"
 
 enum { BODY_MAX = 32 << 20, SECRET_MAX = 4096 };
 

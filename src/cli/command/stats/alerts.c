@@ -5,12 +5,12 @@
 #include "cli/rows.h"
 #include "cli/when.h"
 
-enum { COLUMNS = 8, VALUE_TEXT = 48 };
+enum { COLUMNS = 8 };
 
 static const char detail[] =
     "The alerts are those of deploy/monitoring, computed by the server from the figures of past minutes: no Prometheus is\n"
-    "needed. VALUE is compared with LIMIT. An alert is pending while its condition holds, and fires when it has held for\n"
-    "FOR. docs/RUNBOOK.md says what each means and how to mend it. BelfryWatchdog always fires. The key must be one of the\n"
+    "needed. FIRES says on which side of which limit VALUE must be. An alert is pending while that holds, and fires when it\n"
+    "has held for FOR. docs/RUNBOOK.md says what each means and how to mend it. BelfryWatchdog always fires. The key must be one of the\n"
     "tenant 'default'.\n"
     "\n"
     "Examples:\n"
@@ -20,32 +20,22 @@ static const char detail[] =
 
 static void alerts_header(struct table *t)
 {
-    table_row(t, COLUMNS, "NAME", "STATE", "SEVERITY", "VALUE", "LIMIT", "FOR", "SINCE", "SUMMARY");
-}
-
-static void alerts_number(const json_t *alert, const char *member, char out[VALUE_TEXT])
-{
-    const json_t *number = json_at(alert, member);
-    struct str unit = json_text_at(alert, "unit");
-    if (!number)
-        snprintf(out, VALUE_TEXT, "-");
-    else
-        snprintf(out, VALUE_TEXT, "%.4g%s" STR_FMT, json_number_value(number), unit.n ? " " : "", STR_ARG(unit));
+    table_row(t, COLUMNS, "NAME", "STATE", "SEVERITY", "VALUE", "FIRES", "FOR", "SINCE", "SUMMARY");
 }
 
 static void alerts_add_row(struct rows *r, const json_t *alert)
 {
-    char value[VALUE_TEXT], limit[VALUE_TEXT], wait[DURATION_TEXT], since[WHEN_TEXT] = "-";
+    char wait[DURATION_TEXT], since[WHEN_TEXT] = "-";
+    struct str fires = json_text_at(alert, "fires");
     int64_t ms;
-    alerts_number(alert, "value", value);
-    alerts_number(alert, "threshold", limit);
     duration_format(json_i64_at(alert, "for_seconds", 0) * 1000, wait);
     if (json_time_at(alert, "since", &ms))
         when_utc(ms, since);
-    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(alert, "name")),
-              table_text(&r->table, json_text_at(alert, "state")),
-              table_text(&r->table, json_text_at(alert, "severity")), value, limit, wait, since,
-              table_text(&r->table, json_text_at(alert, "summary")));
+    table_row(
+        &r->table, COLUMNS, table_text(&r->table, json_text_at(alert, "name")),
+        table_text(&r->table, json_text_at(alert, "state")), table_text(&r->table, json_text_at(alert, "severity")),
+        table_text(&r->table, json_text_at(alert, "value_text")), table_text(&r->table, fires.n ? fires : S("always")),
+        wait, since, table_text(&r->table, json_text_at(alert, "summary")));
 }
 
 static bool alerts_is_firing(void *context, const json_t *alert)

@@ -1,4 +1,4 @@
-/* Hits, and OP_FOLD: the records of incidents, messages and checks.
+/* Hits, and OP_FOLD: the records of incidents, messages, checks and pauses.
  *
  * A fold locks hits and records in the order of their ids. So two nodes that fold at the same time do not deadlock: the
  * second one finds that hits are gone, or that a record has changed. */
@@ -55,7 +55,7 @@ enum err reader_postgres_hits(struct reader *base, size_t max, struct arena *a, 
     return ERR_OK;
 }
 
-/* ---- checks ---- */
+/* ---- checks and pauses ---- */
 
 static const struct pg_statement put_checks = {
     "checks_put",
@@ -100,7 +100,7 @@ enum err pg_send_checks(struct store_postgres *s, struct op *const *ops, size_t 
     struct pg_check *v = NULL, one;
     size_t count = 0;
     for (size_t i = 0; i < n; i++)
-        for (size_t at = 0; op_next_check(ops[i], &at, &one.row);) {
+        for (size_t at = 0; op_next_record(ops[i], &at, &one.row);) {
             one.place = i;
             v = xrealloc(v, (count + 1) * sizeof *v);
             v[count++] = one;

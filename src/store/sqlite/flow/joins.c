@@ -404,7 +404,7 @@ static enum err reader_sqlite_linked(struct reader_sqlite *r, enum reader_statem
                                      struct uuid task, struct arena *a, struct linked_task **ret, size_t *ret_n,
                                      struct error *e)
 {
-    sqlite3_stmt *st = r->conn.stmts[which];
+    sqlite3_stmt *st = conn_stmt(&r->conn, which);
     struct linked_task *v = arena_array(a, struct linked_task, LIST_MAX + 1);
     size_t n = 0;
     if (!v)
@@ -438,7 +438,7 @@ enum err reader_sqlite_links(struct reader *base, int32_t tenant, struct uuid ta
                              struct task_links *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_JOIN];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_JOIN);
     struct task_links l = { 0 };
     struct join_row row = { 0 };
     (void)bind_uuid(st, 1, &task);

@@ -9,7 +9,7 @@ enum err reader_sqlite_definition(struct reader *base, int32_t tenant, const uin
                                   struct arena *a, struct str *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_DEFINITION];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_DEFINITION);
     bool row;
     sqlite3_bind_int(st, 1, tenant);
     sqlite3_bind_blob(st, 2, hash, DEFINITION_HASH, SQLITE_STATIC);
@@ -37,7 +37,7 @@ enum err reader_sqlite_definitions(struct reader *base, const struct definition 
                                    struct definition_page *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_DEFINITIONS];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_DEFINITIONS);
     struct definition_page page = { .v = arena_array(a, struct definition, max) };
     enum err rc = ERR_OK;
     bool row = true;
@@ -65,7 +65,7 @@ enum err reader_sqlite_workflow(struct reader *base, int32_t tenant, struct str 
                                 struct workflow_row *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_WORKFLOW];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_WORKFLOW);
     struct workflow_row w = { 0 };
     bool found;
     sqlite3_bind_int(st, 1, tenant);
@@ -86,7 +86,7 @@ static enum err reader_sqlite_read_rows(struct reader_sqlite *r, sqlite3_stmt *s
     enum err rc = ERR_OK;
     *ret_n = 0;
     for (bool row; !rc && *ret_n < max && !(rc = conn_step(&r->conn, st, &row, e)) && row; ++*ret_n)
-        rc = row_read(&r->conn, st, 1, t, a, (char *)v + *ret_n * size, e);
+        rc = row_read(&r->conn, st, 1, t, a, memset((char *)v + *ret_n * size, 0, size), e);
     sqlite3_reset(st);
     return rc;
 }
@@ -95,7 +95,7 @@ enum err reader_sqlite_workflows(struct reader *base, int32_t tenant, struct str
                                  struct workflow_rows *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_WORKFLOWS];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_WORKFLOWS);
     struct workflow_rows rows = { .v = arena_array(a, struct workflow_row, max + 1) };
     if (!rows.v)
         return reader_no_room(e);
@@ -116,7 +116,7 @@ enum err reader_sqlite_run(struct reader *base, int32_t tenant, struct uuid run,
                            struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_RUN];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_RUN);
     struct run_row row = { 0 };
     bool found;
     (void)bind_uuid(st, 1, &run);
@@ -132,11 +132,10 @@ enum err reader_sqlite_steps(struct reader *base, const struct step_filter *f, s
                              struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_STEPS];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_STEPS);
     int64_t after = f->has_after ? f->after : INT64_MIN;
     struct tasks steps = { 0 };
-    r->tasks = xrealloc(r->tasks, f->limit * sizeof *r->tasks);
-    memset(r->tasks, 0, f->limit * sizeof *r->tasks);
+    reader_sqlite_make_room(r, f->limit);
     if (f->by_step)
         after = max_of(after, place_of_step(f->step) - 1);
     (void)bind_uuid(st, 1, &f->run);
@@ -169,7 +168,7 @@ enum err reader_sqlite_outputs(struct reader *base, struct uuid run, int64_t fro
                                struct arena *a, struct run_outputs *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_OUTPUTS];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_OUTPUTS);
     struct run_output *v = NULL;
     size_t n = 0, cap = 0;
     enum err rc = ERR_OK;
@@ -197,7 +196,7 @@ enum err reader_sqlite_signals(struct reader *base, struct uuid run, struct str 
                                struct signal_rows *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_SIGNALS];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_SIGNALS);
     struct signal_rows rows = { .v = arena_array(a, struct signal_row, SIGNALS_MAX) };
     if (!rows.v)
         return reader_no_room(e);

@@ -1,4 +1,4 @@
-/* Hits, and OP_FOLD: the records of incidents, messages and checks. */
+/* Hits, and OP_FOLD: the records of incidents, messages, checks and pauses. */
 #include "store/sqlite/internal.h"
 
 /* ---- hits ---- */
@@ -23,7 +23,7 @@ enum err sqlite_hits_write(struct store_sqlite *s, struct op *const *ops, size_t
 enum err reader_sqlite_hits(struct reader *base, size_t max, struct arena *a, struct hit_list *ret, struct error *e)
 {
     struct conn *c = &reader_sqlite_of(base)->conn;
-    sqlite3_stmt *st = c->stmts[RD_HITS];
+    sqlite3_stmt *st = conn_stmt(c, RD_HITS);
     struct hit_list all = { .v = arena_array(a, struct hit, max) };
     enum err rc = ERR_OK;
     if (!all.v)
@@ -41,13 +41,13 @@ enum err reader_sqlite_hits(struct reader *base, size_t max, struct arena *a, st
     return rc;
 }
 
-/* ---- checks ---- */
+/* ---- checks and pauses ---- */
 
 enum err sqlite_checks_write(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e)
 {
     struct record row;
     for (size_t i = 0; i < n; i++)
-        for (size_t at = 0; op_next_check(ops[i], &at, &row);) {
+        for (size_t at = 0; op_next_record(ops[i], &at, &row);) {
             sqlite3_stmt *st = writer_stmt(s, ST_CHECK_PUT);
             row_bind(&s->conn, st, 1, &table_records, &row);
             if (conn_run(&s->conn, st, e))
@@ -143,7 +143,7 @@ enum err reader_sqlite_records(struct reader *base, const struct record_filter *
                                struct record_page *ret, struct error *e)
 {
     struct conn *c = &reader_sqlite_of(base)->conn;
-    sqlite3_stmt *st = c->stmts[f->due_ms ? RD_RECORDS_DUE : RD_RECORDS];
+    sqlite3_stmt *st = conn_stmt(c, f->due_ms ? RD_RECORDS_DUE : RD_RECORDS);
     struct record_page page = { .v = arena_array(a, struct record, f->limit) };
     enum err rc = ERR_OK;
     if (!page.v)

@@ -44,7 +44,7 @@ enum err reader_sqlite_stats(struct reader *base, const struct stats_filter *f, 
                              struct stats_points *ret, struct error *e)
 {
     struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = r->conn.stmts[RD_STATS];
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_STATS);
     size_t max = stats_points_max(f);
     struct stats_points all = { .v = arena_array(a, struct stats_point, max) };
     if (!all.v)

@@ -103,7 +103,7 @@ export default async lib => {
             { id: 'b' }]).map(t => t.id), ['c', 'b', 'a']),
         'a list is a command only if the command lists the same': () => same([{ status: 'FAILED', search: 'a b', occurrences: 'true' },
             { status: 'FAILED,EXPIRED' }, { name: 'whole' }].map(f => command.cli(command.taskList(f))),
-            ["belfry list --status FAILED --search 'a b' --occurrences", null, null]),
+            [`belfry list --status FAILED --search 'a b' --occurrences --server ${location.origin}`, null, null]),
         'an explanation leads with its first sentence': () => same(sentences('it waits for a slot. When it starts cannot be known'),
             ['It waits for a slot.', 'When it starts cannot be known.']),
         'JSON is short where it can be': () => same(pretty({ a: [1, 2], b: { c: null } }), '{"a": [1, 2], "b": {"c": null}}'),

@@ -1,7 +1,0 @@
-#pragma once
-/* server/store_url.h - the URL of a PostgreSQL database, which may contain a password (server/secret_url.h). */
-#include "base/option/option.h"
-
-/* Reads the option's URL, or the file that it names. Without the option, ret stays empty. Refuses other URLs than
- * postgres://. */
-enum err store_url_read(const struct options *o, const char *name, struct buf *ret, struct error *e) must_use;
