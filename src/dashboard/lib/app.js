@@ -15,7 +15,7 @@ import { keyDialog, shell, UNKNOWN } from '../view/shell.js';
  * @typedef {{
  *   route: Route, now: number, zone: string, ui: Record<string, any>, set: (change: Record<string, any>) => void, reload: () => void,
  *   act: (action: Action, subject?: any) => Promise<any>, ask: typeof ask, toast: typeof toast, can: typeof can, loadedAt: number,
- *   error: Error | null, live: string, settled: boolean
+ *   error: Error | null, live: string, settled: boolean, narrow: boolean
  * }} Context
  * @typedef {{
  *   title: (route: Route, data: any) => string, load: (ctx: Context, before: any) => Promise<any>, view: (data: any, ctx: Context) => any,
@@ -23,6 +23,8 @@ import { keyDialog, shell, UNKNOWN } from '../view/shell.js';
  * }} Page
  */
 
+const BUSY_MS = 50; // an answer that comes sooner is drawn at once, without the same rows as busy ones before it
+const NARROW = matchMedia('(max-width: 620px)'); // as the style sheets have it
 const ANNOUNCE_MS = 5000, COUNTS_MS = 10000;
 
 // name → [title, module, scopes of which one is enough; of a key of another tenant, if they differ]. A page that the key may not see is
@@ -73,7 +75,7 @@ export function startApp(root, onEnd) {
 
     /** @returns {Context} */
     const context = () => ({ route: view.route, now: Date.now(), zone: frame.zone, ui: view.ui, loadedAt: view.loadedAt, error: view.error,
-        settled: view.settled,
+        settled: view.settled, narrow: NARROW.matches,
         live: frame.live, can, ask, toast, set, act, reload: () => loading.now() });
 
     function draw() {
@@ -121,13 +123,14 @@ export function startApp(root, onEnd) {
     }
 
     async function load() {
-        const { page, visit } = view;
+        const { page, visit, settled } = view;
         if (!page) return;
         try {
             const data = await page.load(context(), view.data);
             if (visit !== view.visit) return;
             Object.assign(view, { data, error: null, loadedAt: Date.now(), settled: true });
             frame.moved = false;
+            if (!settled && !stopped) return drawNow(); // one has asked for it: not a frame later
         } catch (error) {
             if (visit !== view.visit || stopped) return;
             if (error instanceof Problem && error.status === 401) return;
@@ -154,7 +157,8 @@ export function startApp(root, onEnd) {
         frame.menu = false;
         if (!same) hush();
         if (!same) view.ui = {};
-        draw();
+        if (!same) draw();
+        else setTimeout(() => { if (visit === view.visit && !view.settled) draw(); }, BUSY_MS);
         if (!view.page) {
             const page = path ? (await import(path)).page : UNKNOWN;
             if (visit !== view.visit) return;
@@ -262,6 +266,7 @@ export function startApp(root, onEnd) {
 
     const ticking = setInterval(() => { if (!document.hidden) draw(); }, 1000);
     window.addEventListener('hashchange', onRoute);
+    NARROW.addEventListener('change', draw);
     document.addEventListener('keydown', onKey);
     onRoute();
     frameLoading.now();
@@ -274,6 +279,7 @@ export function startApp(root, onEnd) {
             loading.stop();
             frameLoading.stop();
             window.removeEventListener('hashchange', onRoute);
+            NARROW.removeEventListener('change', draw);
             document.removeEventListener('keydown', onKey);
         },
     };

@@ -111,6 +111,10 @@ function patch(node, before, after) {
 
 /** @param {Element} parent @param {Tree[]} before @param {Tree[]} after @param {boolean} svg */
 function patchKids(parent, before, after, svg) {
+    if (!before.length && !parent.firstChild) { // new: nothing to compare
+        for (const tree of after) parent.appendChild(create(tree, svg));
+        return;
+    }
     const nodes = [...parent.childNodes];
     /** @type {Map<any, number>} */
     const keyed = new Map();
@@ -136,7 +140,11 @@ function patchKids(parent, before, after, svg) {
         }
     }
     nodes.forEach((node, i) => { if (!used.has(i)) parent.removeChild(node); });
-    wanted.forEach((node, i) => { if (parent.childNodes[i] !== node) parent.insertBefore(node, parent.childNodes[i] ?? null); });
+    let next = parent.firstChild;
+    for (const node of wanted) {
+        if (node === next) next = next.nextSibling;
+        else parent.insertBefore(node, next);
+    }
 }
 
 /** @param {Tree} tree */

@@ -140,8 +140,7 @@ const named = e => e.step ? [h('a.quiet', { href: link(['workflows', e.run], { s
 /** @param {any} data @param {Context} ctx */
 const list = (data, ctx) => table(ctx, { rows: data.rows, key: e => e.id, label: 'Attempts', columns: [
     { title: 'State', class: 'w-state from-s', cell: e => badge(e.status) },
-    { title: 'Task', class: 'anywhere', cell: e => [named(e), h('span.sub.only-s', badge(e.status), ' · ',
-        instant(e.started_at, ctx))] },
+    { title: 'Task', class: 'anywhere', cell: e => [named(e), ctx.narrow ? h('span.sub', badge(e.status), ' · ', instant(e.started_at, ctx)) : null] },
     { title: 'Queue', class: 'from-m', cell: e => h('a.quiet.second', { href: relink(ctx.route, { queue: e.queue, cursor: null }) },
         userText(e.queue ?? 'purged')) },
     { title: 'Started', class: 'from-s nowrap', cell: e => instant(e.started_at, ctx) },

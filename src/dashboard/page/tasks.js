@@ -38,17 +38,17 @@ export const page = {
 
     async load(ctx, before) {
         const typed = filterOf(ctx.route.query), filter = resolved(typed, TIMES, ctx.now), cursor = ctx.route.query.get('cursor');
-        const shape = JSON.stringify([typed, cursor]), bad = badTimes(typed, TIMES, ctx.now);
-        if (bad.length) return { shape, rows: [], fresh: 0, next: null, total: {}, totalAt: 0, bad };
+        const wanted = JSON.stringify(typed), shape = JSON.stringify([typed, cursor]), bad = badTimes(typed, TIMES, ctx.now);
+        if (bad.length) return { wanted, shape, rows: [], fresh: 0, next: null, total: {}, totalAt: 0, bad };
         if (filter.search) return loadSearch(ctx, before, filter);
         const same = before?.shape === shape;
-        const keepTotal = same && Date.now() - before.totalAt < TOTAL_EVERY_MS;
+        const keepTotal = before?.wanted === wanted && Date.now() - before.totalAt < TOTAL_EVERY_MS;
         const [list, total, gates] = await Promise.all([get('/v1/tasks', { ...filter, cursor, limit: LIMIT, view: 'brief' }),
             keepTotal ? before.total : get('/v1/tasks', { ...filter, page: 1, limit: 1, view: 'brief' }).then(l => l.pagination),
             readGates(ctx, before?.gates)]);
         const isStill = same && !ctx.ui.showFresh && isHeld(ctx);
         ctx.ui.showFresh = false;
-        return { shape, gates, ...steady(before?.rows ?? null, list.tasks, isStill), next: list.pagination.next_cursor, total,
+        return { wanted, shape, gates, ...steady(before?.rows ?? null, list.tasks, isStill), next: list.pagination.next_cursor, total,
             totalAt: keepTotal
             ? before.totalAt : Date.now() };
     },
@@ -117,16 +117,16 @@ const dueCell = (task, ctx) => task.next_execution ? [parse(task.next_execution)
 
 /** @param {Context} ctx @param {any[]} tasks @param {import('../view/held.js').Gates} [gates] */
 function rows(ctx, tasks, gates = { at: 0, paused: new Map(), breakers: null }) {
-    const calm = (/** @type {any} */ t) => t.status === 'BLOCKED' && t.waiting_for?.kind === 'dependencies';
+    const state = new Map(tasks.map(t => [t, badge(t.status, { calm: t.status === 'BLOCKED' && t.waiting_for?.kind === 'dependencies' })]));
+    const due = new Map(tasks.map(t => [t, dueCell(t, ctx)])); // both are in two cells: a column, and below the name where it is narrow
     return table(ctx, { rows: tasks, key: t => t.id, label: 'Tasks', select: ctx.can('tasks:write'), name: t => t.name || t.id, columns: [
-        { title: 'State', class: 'from-s w-state', cell: t => badge(t.status, { calm: calm(t) }) },
-        { title: 'Name', class: 'anywhere', cell: t => [taskLink(t), h('span.sub.only-s', badge(t.status, { calm: calm(t) }), ' · ',
-            dueCell(t, ctx))] },
+        { title: 'State', class: 'from-s w-state', cell: t => state.get(t) },
+        { title: 'Name', class: 'anywhere', cell: t => [taskLink(t), ctx.narrow ? h('span.sub', state.get(t), ' · ', due.get(t)) : null] },
         { title: 'Queue', class: 'from-m', cell: t => h('a.quiet.second', { href: relink(ctx.route, { queue: t.queue, cursor: null }) },
             userText(t.queue)) },
         { title: 'Schedule', class: 'from-m', cell: t => [scheduleInWords(t), ' ', t.cron_expression ? h('span.label',
             t.time_zone ?? 'UTC') : null] },
-        { title: 'Next, or ended', class: 'from-s nowrap', cell: t => dueCell(t, ctx) },
+        { title: 'Next, or ended', class: 'from-s nowrap', cell: t => due.get(t) },
         { title: 'What holds it', class: 'from-m cut', cell: t => held(t, gates, ctx) }] });
 }
 
