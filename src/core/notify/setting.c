@@ -151,16 +151,6 @@ static bool setting_is_visible(struct str s)
     return true;
 }
 
-static bool setting_is_word(struct str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        char c = ascii_lower(s.p[i]);
-        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && c != '-' && c != '_')
-            return false;
-    }
-    return s.n > 0;
-}
-
 /* A host whose last label begins with a digit is an address, in four decimal numbers: 127.1 and 127.0x1 would be
  * understood as one, too. */
 static bool setting_is_host(struct str host)
@@ -204,7 +194,7 @@ static enum err setting_check_push(const struct channel *c, struct error *e)
 {
     if (!c->topic.n)
         return error_field(e, "topic", "is required");
-    if (!setting_is_word(c->topic))
+    if (!str_is_plain(c->topic, "-_"))
         return error_field(e, "topic", "must be letters, digits, '-' and '_'");
     return setting_is_visible(c->token) ? ERR_OK : error_field(e, "token", "must be visible ASCII without blanks");
 }

@@ -23,13 +23,7 @@ const char *webhook_method_name(enum webhook_method m)
 
 bool is_header_name(struct str s)
 {
-    static const char marks[] = "!#$%&'*+-.^_`|~";
-    for (size_t i = 0; i < s.n; i++) {
-        char c = ascii_lower(s.p[i]);
-        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && (c == '\0' || !strchr(marks, c)))
-            return false;
-    }
-    return s.n > 0;
+    return str_is_plain(s, "!#$%&'*+-.^_`|~");
 }
 
 static bool webhook_is_visible_ascii(struct str s, bool blanks)
