@@ -1,5 +1,5 @@
 /* Settings, incidents and messages of notifications. */
-#include "check.h"
+#include "check_with_arena.h"
 
 #include <stdio.h>
 
@@ -8,22 +8,6 @@
 
 #define NOW INT64_C(1770710400000) /* 2026-02-10T08:00:00Z */
 enum { SECOND = 1000, MINUTE = 60000, HOUR = 3600000 };
-
-static struct arena arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, 1 << 20);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 static struct setting some_setting(void)
 {
@@ -607,7 +591,7 @@ static void mail_has_the_headers_that_a_machine_must_send(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define T(f) cmocka_unit_test_setup_teardown(f, arena_set_up, arena_tear_down)
     const struct CMUnitTest tests[] = {
         T(a_setting_comes_back_as_it_was_written),
         T(the_host_of_a_channel_is_a_name_or_an_address_as_everybody_reads_it),
