@@ -5,7 +5,7 @@
 
 #include "base/rfc3339.h"
 #include "seed.h"
-#include "spawn_zones.h"
+#include "spawn_bench.h"
 
 /* A recurring task, its rule, and its latest plan. */
 struct bench {

@@ -1,7 +1,7 @@
 /* core/task/spawn: rows for times that the rule itself leaves out or moves. */
 #include "core/task/spawn.h"
 
-#include "spawn_zones.h"
+#include "spawn_bench.h"
 
 /* A recurring task, its rule, and its latest plan. */
 struct bench {

@@ -1,5 +1,5 @@
 #pragma once
-/* spawn_zones.h - times and zones for tests of core/task/spawn. */
+/* spawn_bench.h - times and zones for tests of core/task/spawn. */
 #include "check.h"
 #include "platform/zoneinfo_system.h"
 
