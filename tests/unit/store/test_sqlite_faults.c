@@ -3,7 +3,6 @@
 #include "sqlite_fixture.h"
 
 #include "failing_statement.h"
-
 #include "store/sqlite/migrate.h"
 
 /* ---- a fault at a commit ---- */

@@ -2,7 +2,6 @@
 #include "sqlite_fixture.h"
 
 #include "failing_statement.h"
-
 #include "store/sqlite/migrate.h"
 
 static struct task keyed_task(struct fixture *f)
