@@ -53,7 +53,7 @@ size_t command_options(const struct command *c, struct option *ret, size_t max)
     return n;
 }
 
-void command_help(const struct command *c, struct buf *out)
+static void command_help(const struct command *c, struct buf *out)
 {
     struct option rows[COMMAND_OPTIONS_MAX];
     size_t own = command_own_options(c, rows, array_count(rows)), n = command_options(c, rows, array_count(rows));
@@ -70,7 +70,7 @@ void command_help(const struct command *c, struct buf *out)
         buf_printf(out, "\n%s", c->detail);
 }
 
-void commands_help(struct buf *out)
+static void commands_help(struct buf *out)
 {
     buf_text(out, "Belfry - a task scheduler: do this later, do this every morning, do this after that\n\n"
                   "Usage: belfry COMMAND [OPTION…] [ARGUMENT…]\n\nCommands:\n");

@@ -128,16 +128,6 @@ static void server_on_signal(uv_signal_t *handle, int number)
     server_begin_stop(handle->data);
 }
 
-static void server_on_stop_call(struct call *c)
-{
-    server_begin_stop(c->context);
-}
-
-void server_stop(struct server *a)
-{
-    loop_call(a->loop, &a->stop_call);
-}
-
 /* ---- start and stop ---- */
 
 static enum err server_fill_catalog_cache(struct server *a, struct error *e)
@@ -228,7 +218,6 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
         return e->code;
     server_make_node(a);
     server_start_handles(a);
-    a->stop_call = (struct call){ .fn = server_on_stop_call, .context = a };
     server_warn_identities(a);
     server_warn_secrets(a);
     return server_load_lanes(a, e) || server_start_notifier(a, e) || server_start_backlog(a, e) ||

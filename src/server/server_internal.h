@@ -149,7 +149,6 @@ struct server {
     struct stats_writer stats_writer;
     uv_work_t stop_http;
     bool handles_open, stopping, draining;
-    struct call stop_call;
     struct server_inbox inbox;
     struct store_watch watch;
     struct catalog_watcher *watcher;

@@ -104,9 +104,6 @@ enum err plan_rerun(struct run_view *v, const struct json_doc *extra, struct pla
 enum err plan_undo(struct run_view *v, const struct run_progress *g, struct plan *p, bool *ret_over,
                    struct error *e) must_use;
 
-/* Whether a run that ended so is compensated. */
-bool run_is_undone(const struct run_view *v, const struct flow_result *r, const struct task *t);
-
 /* ---- rows ---- */
 
 /* All rows of a run: those that wait first, those that start at once last. */

@@ -280,7 +280,7 @@ void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max_byt
     writer_submit(s->setup.writer, &c->op);
 }
 
-enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s)
+static enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s)
 {
     return s->suspects ? LANES_DUE : s->isolating ? LANES_SUSPECT : LANES_EITHER;
 }
