@@ -6,7 +6,9 @@
  *  - plan_again.c: runs that begin again, reruns, compensation
  *  - plan_step.c: steps: calls, maps, awaits, deadlines
  *  - run_view.c: a run, its definition and its data
- *  - open_rows.c: the rows that a run or a map is opened with */
+ *  - open_rows.c: the rows that a run or a map is opened with
+ *
+ * All run on the thread that makes the plan (workflow/planner.h). */
 #include "core/flow/flow.h"
 #include "core/flow/step_data.h"
 #include "workflow/definition.h"

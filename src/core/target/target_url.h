@@ -30,8 +30,8 @@ struct str target_host(const struct task *t, char out[TARGET_HOST_MAX]);
 struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX]);
 /* The name or address in a host that target_host returned: without port and brackets. */
 struct str target_host_name(struct str host);
-/* Whether it is written as a name: labels of letters, digits, '-' and '_', without a final dot, of which the last is not
- * a number, since that would be an address. */
+/* Whether it is written as a name: labels of letters, digits, '-' and '_', without a final dot, of which the last is
+ * not a number, since that would be an address. */
 bool target_is_host_name(struct str s);
 
 /* The bytes by which tables find what a tenant has at a host: the tenant's number, then the host. */
