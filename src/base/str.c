@@ -42,6 +42,14 @@ static bool str_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
+bool str_is_plain(struct str s, const char *marks)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (!is_alpha(s.p[i]) && !is_digit(s.p[i]) && (s.p[i] == '\0' || !strchr(marks, s.p[i])))
+            return false;
+    return s.n > 0;
+}
+
 bool str_has_control(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {

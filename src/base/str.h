@@ -33,6 +33,7 @@ int str_cmp(struct str a, struct str b);                 /* like memcmp; a prefi
 bool str_eq_nocase(struct str a, struct str b);          /* ASCII letters only */
 bool str_contains_nocase(struct str s, struct str part); /* likewise */
 bool str_starts(struct str s, struct str prefix);
+bool str_is_plain(struct str s, const char *marks); /* not empty, and only ASCII letters, digits and these marks */
 bool str_has_control(struct str s); /* C0, DEL, C1, and the separators of lines and paragraphs, in UTF-8 */
 struct str str_trim(struct str s);  /* removes spaces and tabs at both ends */
 

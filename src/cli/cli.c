@@ -53,7 +53,7 @@ size_t command_options(const struct command *c, struct option *ret, size_t max)
     return n;
 }
 
-void command_help(const struct command *c, struct buf *out)
+static void command_help(const struct command *c, struct buf *out)
 {
     struct option rows[COMMAND_OPTIONS_MAX];
     size_t own = command_own_options(c, rows, array_count(rows)), n = command_options(c, rows, array_count(rows));
@@ -70,7 +70,7 @@ void command_help(const struct command *c, struct buf *out)
         buf_printf(out, "\n%s", c->detail);
 }
 
-void commands_help(struct buf *out)
+static void commands_help(struct buf *out)
 {
     buf_text(out, "Belfry - a task scheduler: do this later, do this every morning, do this after that\n\n"
                   "Usage: belfry COMMAND [OPTION…] [ARGUMENT…]\n\nCommands:\n");
@@ -129,7 +129,7 @@ bool cli_print(struct cli *cli, const struct buf *text)
     return !cli->out_errno;
 }
 
-static int cli_print_help(struct cli *cli, const struct command *c)
+enum exit_code cli_print_help(struct cli *cli, const struct command *c)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, HELP_MAX);
@@ -203,7 +203,7 @@ static int command_run_with(struct cli *cli, const struct command *c, int argc, 
     if (options_parse_flags(&o, argc, argv, &e) || options_parse_env(&o, options_getenv, &e))
         return cli_refuse_usage(cli, c, &e);
     if (option_get(&o, "help")->number)
-        return cli_check_output(cli, c, cli_print_help(cli, c));
+        return cli_check_output(cli, c, (int)cli_print_help(cli, c));
     if (c->words[0] == '\0' && o.word_count) {
         char word[QUOTE_TEXT];
         quote_text(o.words[0], word);
@@ -254,7 +254,7 @@ int cli_main(struct cli *cli, int argc, char *const *argv)
     }
     struct str word = str_from(argv[1]);
     if (str_eq(word, S("--help")) || str_eq(word, S("-h")))
-        return cli_check_output(cli, command_find(S("help")), cli_print_help(cli, NULL));
+        return cli_check_output(cli, command_find(S("help")), (int)cli_print_help(cli, NULL));
     if (str_eq(word, S("--version")))
         return command_run_with(cli, command_find(S("version")), argc - 2, argv + 2);
     const struct command *c = command_find(word);

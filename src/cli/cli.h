@@ -52,8 +52,7 @@ int cli_main(struct cli *cli, int argc, char *const *argv);
 
 const struct command *command_find(struct str name);              /* NULL: there is none */
 enum exit_code command_unknown(struct cli *cli, struct str name); /* prints an error with the closest name to stderr */
-void command_help(const struct command *c, struct buf *out);
-void commands_help(struct buf *out);
+enum exit_code cli_print_help(struct cli *cli, const struct command *c); /* to stdout; NULL: of all commands */
 
 /* Copies a command's own, shared and common options to ret; returns their number. */
 enum { COMMAND_OPTIONS_MAX = 96 };

@@ -451,13 +451,10 @@ static enum exit_code client_fail_refused(struct client *c, const struct client_
     snprintf(bare, sizeof bare, "the server answered with status %ld", r->status);
     if (json_parse(buf_str(&r->body), &problem, &ignored))
         return client_fail_sentence(c, call, S(""), str_from(bare));
-    size_t count = json_count_at(problem.root, "errors");
-    for (size_t i = 0; i < count; i++) {
-        char field[32], message[32];
-        snprintf(field, sizeof field, "errors[%zu].field", i);
-        snprintf(message, sizeof message, "errors[%zu].message", i);
-        client_fail_sentence(c, call, json_text_at(problem.root, field), json_text_at(problem.root, message));
-    }
+    size_t count;
+    const json_t *one;
+    json_array_foreach (json_at(problem.root, "errors"), count, one)
+        client_fail_sentence(c, call, json_text_at(one, "field"), json_text_at(one, "message"));
     struct str detail = json_text_at(problem.root, "detail"), title = json_text_at(problem.root, "title");
     if (!count)
         client_fail_sentence(c, call, S(""), detail.n ? detail : title.n ? title : str_from(bare));

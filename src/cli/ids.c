@@ -16,7 +16,7 @@ void ids_release(struct ids *ids)
     *ids = (struct ids){ 0 };
 }
 
-void ids_add(struct ids *ids, struct uuid id)
+static void ids_add(struct ids *ids, struct uuid id)
 {
     if (ids->n == ids->cap) {
         ids->cap = max_of(ids->cap * 2, (size_t)16);

@@ -11,7 +11,6 @@ struct ids {
 };
 
 void ids_release(struct ids *ids);
-void ids_add(struct ids *ids, struct uuid id);
 
 /* Checks how many arguments there are, before the server is asked: exactly one, or at least one. */
 enum err ids_check_one(const struct options *o, struct error *e) must_use;

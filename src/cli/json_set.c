@@ -7,10 +7,7 @@ enum { NAME_BYTES = 100 };
 
 static bool json_set_name_is_valid(struct str name)
 {
-    for (size_t i = 0; i < name.n; i++)
-        if (!is_digit(name.p[i]) && !is_alpha(name.p[i]) && !strchr("_-:", name.p[i]))
-            return false;
-    return name.n > 0 && name.n <= NAME_BYTES;
+    return name.n <= NAME_BYTES && str_is_plain(name, "_-:");
 }
 
 static enum err json_set_check(struct str path, struct error *e)

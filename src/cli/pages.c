@@ -34,10 +34,8 @@ static bool pages_deliver_rows(struct pages *p, const struct client_answer *a, i
     const json_t *items = json_at(a->doc.root, p->member);
     struct json_cursor texts = { .text = json_member_text(&a->doc, p->member) };
     struct str text;
-    char at[16];
     for (size_t i = 0; *rest > 0 && json_next(&texts, NULL, &text); i++) {
-        snprintf(at, sizeof at, "[%zu]", i);
-        const json_t *item = json_at(items, at);
+        const json_t *item = json_array_get(items, i);
         if (p->wanted && !p->wanted(p->context, item))
             continue;
         if (!p->row(p->context, item, text))

@@ -64,11 +64,11 @@ void waiting_text(const json_t *task, struct buf *out)
 
 void joined_text(const json_t *object, const char *path, struct buf *out)
 {
-    for (size_t i = 0; i < json_count_at(object, path); i++) {
-        char at[64];
-        snprintf(at, sizeof at, "%s[%zu]", path, i);
+    size_t i;
+    const json_t *item;
+    json_array_foreach (json_at(object, path), i, item) {
         buf_text(out, i ? "," : "");
-        task_view_add(json_text_at(object, at), out);
+        task_view_add(json_text_at(item, ""), out);
     }
 }
 

@@ -37,12 +37,7 @@ static enum err verb_fail_unknown(const struct verb *verbs, size_t count, struct
 
 bool verb_name_is_valid(struct str name)
 {
-    for (size_t i = 0; i < name.n; i++) {
-        char c = ascii_lower(name.p[i]);
-        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && !strchr("._:-", c))
-            return false;
-    }
-    return name.n > 0 && name.n <= NAME_MAX_BYTES;
+    return name.n <= NAME_MAX_BYTES && str_is_plain(name, "._:-");
 }
 
 enum err verb_check_options(const struct options *o, const char *verb, struct error *e)

@@ -110,7 +110,7 @@ static bool connection_may_log_certificate(struct http_server *s, const char *wh
            atomic_compare_exchange_strong(&s->certificate_logged_ns, &last_ns, now_ns);
 }
 
-void connection_log_no_handshake(struct connection *c, const char *why)
+static void connection_log_no_handshake(struct connection *c, const char *why)
 {
     char peer[PEER_TEXT];
     http_server_count_close(c->thread->server, HTTP_CLOSE_HANDSHAKE);

@@ -47,19 +47,24 @@ void connection_begin_next(struct connection *c)
     connection_enter(c, c->in_n ? STATE_HEAD : STATE_IDLE);
 }
 
+/* How many bytes have come. 0: the connection waits for more, or is lost; its state has changed accordingly. */
+static size_t connection_receive(struct connection *c, char *out, size_t size)
+{
+    ssize_t n = c->transport.ops->receive(&c->transport, out, size);
+    if (n == TRANSPORT_LATER)
+        connection_want_again(c);
+    else if (n <= 0)
+        connection_on_lost(c);
+    return n > 0 ? (size_t)n : 0;
+}
+
 void connection_read_head(struct connection *c)
 {
     connection_reserve_in(c, IN_FIRST / 4);
-    ssize_t n = c->transport.ops->receive(&c->transport, c->in + c->in_n, c->in_cap - c->in_n);
-    if (n == TRANSPORT_LATER) {
-        connection_want_again(c);
+    size_t n = connection_receive(c, c->in + c->in_n, c->in_cap - c->in_n);
+    if (!n)
         return;
-    }
-    if (n <= 0) {
-        connection_on_lost(c);
-        return;
-    }
-    c->in_n += (size_t)n;
+    c->in_n += n;
     if (c->state != STATE_HEAD)
         connection_enter(c, STATE_HEAD);
     connection_run(c);
@@ -134,16 +139,10 @@ void connection_read_body(struct connection *c)
     struct http_thread *t = c->thread;
     uint64_t left = c->parser.is_chunked ? sizeof t->scratch : c->parser.length - c->body_seen;
     size_t want = (size_t)min_of(left, (uint64_t)sizeof t->scratch);
-    ssize_t n = c->transport.ops->receive(&c->transport, t->scratch, want);
-    if (n == TRANSPORT_LATER) {
-        connection_want_again(c);
+    size_t n = connection_receive(c, t->scratch, want);
+    if (!n)
         return;
-    }
-    if (n <= 0) {
-        connection_on_lost(c);
-        return;
-    }
-    struct str piece = { t->scratch, (size_t)n };
+    struct str piece = { t->scratch, n };
     connection_eat_body(c, &piece);
     if (c->body_ended)
         buf_add(&c->behind, piece); /* the next request */

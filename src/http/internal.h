@@ -81,7 +81,6 @@ void connection_want_again(struct connection *c);       /* after TRANSPORT_LATER
 void connection_run(struct connection *c);              /* goes on with what has been received, as far as possible */
 void connection_on_lost(struct connection *c);          /* the client has closed, or the connection is broken */
 void connection_log_unreadable(struct connection *c, const char *why);
-void connection_log_no_handshake(struct connection *c, const char *why);
 void connection_end_exchange(struct connection *c);
 
 /* connection_read.c: the first three are called when bytes have come, the others are steps (connection_run). */

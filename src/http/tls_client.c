@@ -1,3 +1,4 @@
+/* Who a client is, by its certificate: the names in it, and until when it is valid. */
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 

@@ -1,3 +1,5 @@
+/* A node that drains takes the tasks that wait in its own queue and have not started, and returns them to the
+ * store. */
 #include "base/log.h"
 #include "node/node_internal.h"
 

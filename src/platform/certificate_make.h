@@ -1,6 +1,6 @@
 #pragma once
 /* platform/certificate_make.h - makes a private certificate authority and certificates that it signs, for `belfry tls
- * init` and for tests. Keys are of P-256, which every TLS client takes. */
+ * init` and for tests. Keys are of P-256, which every TLS client takes. Any thread. */
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 /* platform/directory.h - creates a directory and its missing parents (on a new machine, ~/.local/share may be
- * missing). */
+ * missing). Any thread. */
 #include <stdbool.h>
 
 /* True if the directory exists now. Directories that it creates have mode 0700. False: errno says why. */

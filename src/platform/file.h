@@ -1,5 +1,5 @@
 #pragma once
-/* platform/file.h - reads a file that a command was given. */
+/* platform/file.h - reads a file that a command was given. Any thread. */
 #include "base/buf.h"
 #include "base/err.h"
 

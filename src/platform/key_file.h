@@ -1,6 +1,6 @@
 #pragma once
 /* platform/key_file.h - the file with the keys that encrypt secrets in the store (port/secrets.h). It belongs to its
- * owner alone: a file that others may read is refused. */
+ * owner alone: a file that others may read is refused. Any thread. */
 #include "port/secrets.h"
 
 #define KEY_FILE_NAME "secrets.key" /* in the data directory, unless secrets.key_file names another */

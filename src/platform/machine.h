@@ -1,6 +1,6 @@
 #pragma once
 /* platform/machine.h - CPU and memory of the machine, and how much is in use. If the process runs in a control group
- * (version 2) with a limit, the group's numbers count; otherwise those of /proc. */
+ * (version 2) with a limit, the group's numbers count; otherwise those of /proc. Any thread. */
 #include <stdbool.h>
 #include <stdint.h>
 

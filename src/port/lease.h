@@ -4,7 +4,9 @@
  *
  *  - lease_take takes or renews the lease until now + ttl_ms by the adapter's clock, if it is free, has expired, or is
  *    held by `holder`. Else *ret_held is false.
- *  - The holder can release it early. A release by another holder changes nothing. */
+ *  - The holder can release it early. A release by another holder changes nothing.
+ *
+ * A handle is used by one thread at a time. */
 #include "base/err.h"
 #include "base/str.h"
 #include "base/uuid.h"

@@ -12,10 +12,7 @@ enum { FIELD_MAX = 256, INFO_MAX = 4 + 16 + FIELD_MAX, KEY_TEXT = 43 };
 
 bool secrets_is_id(struct str id)
 {
-    for (size_t i = 0; i < id.n; i++)
-        if (!is_digit(id.p[i]) && !is_alpha(id.p[i]))
-            return false;
-    return id.n == SECRETS_ID;
+    return id.n == SECRETS_ID && str_is_plain(id, "");
 }
 
 static enum err secrets_too_many(struct error *e)

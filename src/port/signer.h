@@ -2,7 +2,7 @@
 /* port/signer.h - signs one call or message with the secrets of a signing key (core/target/signing_key.h).
  *
  * The secrets are opened when the target is read, because this process may lack the key that they are encrypted with.
- * They sign just before the call, and are wiped then. */
+ * They sign just before the call, and are wiped then. One thread at a time uses a signer. */
 #include "core/target/signing_key.h"
 #include "port/secrets.h"
 #include "port/webhook_signature.h"

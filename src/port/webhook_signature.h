@@ -5,7 +5,9 @@
  *  - a secret, "whsec_" and base64 of 24 to 64 bytes: HMAC-SHA256, "v1,…";
  *  - a private key, "whsk_" and base64 of the 32 bytes of its seed, or of the seed and the public key: Ed25519,
  *    "v1a,…";
- *  - the public key of a private one, "whpk_" and base64 of 32 bytes: it verifies only. */
+ *  - the public key of a private one, "whpk_" and base64 of 32 bytes: it verifies only.
+ *
+ * Any thread. */
 #include "base/buf.h"
 
 enum {

@@ -1,6 +1,6 @@
 #pragma once
 /* server/brokers.h - the message brokers that QUEUE_MESSAGE tasks may name: the settings brokers.NAME = URL, and who
- * may use them: brokers.NAME.tenants and brokers.NAME.destinations. */
+ * may use them: brokers.NAME.tenants and brokers.NAME.destinations. The thread that starts the process. */
 #include "base/option/option.h"
 #include "runner/message/runner_message.h"
 

@@ -73,9 +73,9 @@ enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TE
                     struct error *e) must_use;
 void server_free(struct server *a); /* NULL is fine */
 
-/* Runs the loop on the calling thread. SIGTERM, SIGINT or server_stop starts a drain; returns when that has ended. */
+/* Runs the loop on the calling thread. SIGTERM or SIGINT starts a drain; returns when that has ended. A second signal
+ * does not wait for running tasks. */
 void server_run(struct server *a);
-void server_stop(struct server *a); /* any thread; a second stop does not wait for running tasks */
 
 /* The data directory had no pepper, but the store has API keys: none of them works any more. Any thread. */
 bool server_has_useless_keys(const struct server *a);

@@ -2,6 +2,10 @@
 /* server/server_internal.h - declarations that the server*.c files share.
  *
  *  - server.c assembles the process, runs it and takes it apart;
+ *  - server_node.c makes the node and passes on what it tells;
+ *  - server_runners.c opens the runners and says which addresses they may call;
+ *  - server_api.c starts the API, and server_status.c writes the status and metrics that it shows;
+ *  - server_backlog.c counts the backlog of all nodes and judges alerts;
  *  - server_store.c opens the store and its secrets;
  *  - server_keys.c reads the key file, and server_reencryption.c encrypts again what older keys encrypted;
  *  - server_inbox.c passes notifications of other threads and other nodes to the loop;
@@ -145,7 +149,6 @@ struct server {
     struct stats_writer stats_writer;
     uv_work_t stop_http;
     bool handles_open, stopping, draining;
-    struct call stop_call;
     struct server_inbox inbox;
     struct store_watch watch;
     struct catalog_watcher *watcher;
@@ -161,8 +164,33 @@ struct server {
     uint64_t shown_generation; /* of the nodes that were told to those who watch */
 };
 
+/* ---- the node (server_node.c) ---- */
+
+void server_make_node(struct server *a); /* the thread that assembles the server; its ports are open */
 /* Reads the lanes of the store and tells the node of each. Loop thread, or the thread that assembles the server. */
 enum err server_load_lanes(struct server *a, struct error *e) must_use;
+struct uuid server_node_id(void *context); /* any thread */
+
+/* ---- runners (server_runners.c); the thread that assembles the server ---- */
+
+enum err server_open_runners(struct server *a, struct error *e) must_use; /* once the loop exists */
+struct guard_setup server_guard(struct server *a);                        /* which addresses users' targets may be at */
+
+/* ---- the API (server_api.c, server_status.c) ---- */
+
+/* The thread that assembles the server, once the node, the notifier and the backlog exist. */
+enum err server_start_api(struct server *a, struct error *e) must_use;
+/* Callbacks of the API server: `context` is the server. Any thread. */
+void server_write_status(void *context, struct jw *w);
+void server_write_metrics(void *context, struct buf *out);
+bool server_is_ready(void *context, struct error *e);
+
+/* ---- the backlog and alerts (server_backlog.c) ---- */
+
+enum err server_start_backlog(struct server *a, struct error *e) must_use; /* once the node exists */
+bool server_acts_for_all(void *context);              /* the only node, or the leader; any thread */
+struct alert_facts server_alert_facts(void *context); /* any thread */
+void server_tenant_load(void *context, int32_t tenant, int64_t *ret_running, int64_t *ret_due); /* any thread */
 
 /* ---- store and secrets (server_store.c); the thread that assembles the server ---- */
 
@@ -181,7 +209,6 @@ enum err server_keys_drop(struct server *a, const struct key_print *k, struct er
 enum err server_start_reencryption(struct server *a, struct error *e) must_use; /* once the writer is open */
 void server_stop_reencryption(struct server *a);                                /* before the writer ends */
 void server_write_secrets_status(struct server *a, struct jw *w);               /* any thread */
-bool server_acts_for_all(void *context); /* the only node, or the leader; any thread */
 
 /* ---- notifications of users (notify/server_notify.c) ---- */
 
@@ -191,7 +218,6 @@ bool server_signatures_are_known(void *context);                            /* a
 void server_watch_incidents(struct server *a, bool on);                     /* for live events, while there is an API */
 bool server_notifications_are_known(void *context);                         /* any thread */
 void server_on_message_made(void *context);                                 /* any thread */
-struct guard_setup server_guard(struct server *a); /* which addresses users' targets may be at (server.c) */
 
 /* ---- notifications to the loop (server_inbox.c) ---- */
 
@@ -232,6 +258,12 @@ void server_stop_fleet_watch(struct server *a); /* loop thread */
 void server_close_fleet_io(struct server *a);   /* before the node is freed: ends its requests */
 void server_close_fleet(struct server *a);
 
+int64_t server_queue_timeout_max(void *context);                                /* any thread */
+void server_write_fleet_status(struct server *a, int64_t now_ms, struct jw *w); /* any thread */
+void server_write_fleet_metrics(struct server *a, struct buf *out);             /* any thread */
+/* Since when a server of the fleet cannot be reached; 0: all can, or there is no fleet. Any thread. */
+int64_t server_backend_lost_ms(struct server *a);
+
 /* ---- TLS of the API (server_tls.c) ---- */
 
 enum err server_open_tls(struct server *a, struct error *e) must_use; /* before the API is started */
@@ -242,9 +274,3 @@ void server_stop_tls_watch(struct server *a);                         /* loop th
 void server_close_tls(struct server *a);                              /* after the API has ended */
 void server_write_tls_status(struct server *a, struct jw *w);         /* any thread */
 void server_write_tls_metrics(struct server *a, struct buf *out);     /* any thread */
-
-int64_t server_queue_timeout_max(void *context);                                /* any thread */
-void server_write_fleet_status(struct server *a, int64_t now_ms, struct jw *w); /* any thread */
-void server_write_fleet_metrics(struct server *a, struct buf *out);             /* any thread */
-/* Since when a server of the fleet cannot be reached; 0: all can, or there is no fleet. Any thread. */
-int64_t server_backend_lost_ms(struct server *a);

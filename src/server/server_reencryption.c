@@ -20,8 +20,8 @@
 #include "api/task/secret_headers.h"
 #include "base/log.h"
 #include "platform/clock_system.h"
+#include "server/reseal_catalog.h"
 #include "server/server_internal.h"
-#include "server/signing/reseal_catalog.h"
 #include "workflow/definition_reseal.h"
 
 enum {

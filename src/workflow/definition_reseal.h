@@ -1,6 +1,6 @@
 #pragma once
 /* workflow/definition_reseal.h - encrypts the secrets of stored definitions with the first key of the key file: those
- * of other keys, and those that an earlier version has stored as they are. */
+ * of other keys, and those that an earlier version has stored as they are. The thread that owns the reader. */
 #include "port/secrets.h"
 #include "port/store.h"
 

@@ -6,7 +6,9 @@
  *  - plan_again.c: runs that begin again, reruns, compensation
  *  - plan_step.c: steps: calls, maps, awaits, deadlines
  *  - run_view.c: a run, its definition and its data
- *  - open_rows.c: the rows that a run or a map is opened with */
+ *  - open_rows.c: the rows that a run or a map is opened with
+ *
+ * All run on the thread that makes the plan (workflow/planner.h). */
 #include "core/flow/flow.h"
 #include "core/flow/step_data.h"
 #include "workflow/definition.h"
@@ -103,9 +105,6 @@ enum err plan_rerun(struct run_view *v, const struct json_doc *extra, struct pla
 /* The next wave of compensations, or what is missing of one, and those that are not final. *ret_over: none is left. */
 enum err plan_undo(struct run_view *v, const struct run_progress *g, struct plan *p, bool *ret_over,
                    struct error *e) must_use;
-
-/* Whether a run that ended so is compensated. */
-bool run_is_undone(const struct run_view *v, const struct flow_result *r, const struct task *t);
 
 /* ---- rows ---- */
 

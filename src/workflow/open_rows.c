@@ -106,26 +106,33 @@ static enum err open_add_steps(struct run_view *v, struct plan *p, const struct 
     return ERR_OK;
 }
 
-enum err open_run_rows(struct run_view *v, struct plan *p, struct error *e)
+/* After n rows that are there already: the steps that wait, the deadline, and the steps that start. */
+static enum err open_add_rest(struct run_view *v, struct plan *p, const struct flow_state *state, struct open_row *rows,
+                              size_t n, struct error *e)
 {
-    struct open_row *rows = arena_array(v->a, struct open_row, v->dag->n + 1);
-    size_t n = 0;
-    if (!rows)
-        return error_no_room(e);
-    open_begin(v, p);
-    if (open_add_steps(v, p, NULL, true, rows, &n, e))
+    if (open_add_steps(v, p, state, true, rows, &n, e))
         return e->code;
     if (v->row.deadline_ms)
         open_add_deadline(v, p, &rows[n++]);
-    if (open_add_steps(v, p, NULL, false, rows, &n, e))
+    if (open_add_steps(v, p, state, false, rows, &n, e))
         return e->code;
     p->begin = v->row;
     p->open.begin = &p->begin;
     p->open.first = true;
-    p->open.expected = v->dag->ends;
+    for (size_t i = 0; i < n; i++)
+        p->open.expected += rows[i].ends;
     p->open.rows = rows;
     p->open.n = n;
     return ERR_OK;
+}
+
+enum err open_run_rows(struct run_view *v, struct plan *p, struct error *e)
+{
+    struct open_row *rows = arena_array(v->a, struct open_row, v->dag->n + 1);
+    if (!rows)
+        return error_no_room(e);
+    open_begin(v, p);
+    return open_add_rest(v, p, NULL, rows, 0, e);
 }
 
 /* Steps that a retry leaves skipped get a row as well: it may have been another state before. */
@@ -190,22 +197,12 @@ enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, cons
     open_begin(v, p);
     if (done->is_set && open_add_completed(v, p, done, &rows[n++], e))
         return e->code;
-    if (open_add_skipped(v, p, kept, &state, rows, &n, e) || open_add_steps(v, p, &state, true, rows, &n, e))
+    if (open_add_skipped(v, p, kept, &state, rows, &n, e) || open_add_rest(v, p, &state, rows, n, e))
         return e->code;
-    if (v->row.deadline_ms)
-        open_add_deadline(v, p, &rows[n++]);
-    if (open_add_steps(v, p, &state, false, rows, &n, e))
-        return e->code;
-    p->begin = v->row;
-    p->open.begin = &p->begin;
-    p->open.first = p->open.again = true;
+    p->open.again = true;
     p->open.begun_ms = begun_ms;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < p->open.n; i++)
         rows[i].task.created_ms = begun_ms;
-        p->open.expected += rows[i].ends;
-    }
-    p->open.rows = rows;
-    p->open.n = n;
     return ERR_OK;
 }
 
@@ -255,20 +252,7 @@ enum err open_copy_rows(struct run_view *v, struct run_view *old, const struct r
     for (size_t i = 0; i < g->tasks.n; i++)
         if (open_is_copied(&g->tasks.v[i], kept) && open_copy_row(v, old, &g->tasks.v[i], p, &rows[n++], e))
             return e->code;
-    if (open_add_skipped(v, p, kept, &state, rows, &n, e) || open_add_steps(v, p, &state, true, rows, &n, e))
-        return e->code;
-    if (v->row.deadline_ms)
-        open_add_deadline(v, p, &rows[n++]);
-    if (open_add_steps(v, p, &state, false, rows, &n, e))
-        return e->code;
-    p->begin = v->row;
-    p->open.begin = &p->begin;
-    p->open.first = true;
-    for (size_t i = 0; i < n; i++)
-        p->open.expected += rows[i].ends;
-    p->open.rows = rows;
-    p->open.n = n;
-    return ERR_OK;
+    return open_add_skipped(v, p, kept, &state, rows, &n, e) ? e->code : open_add_rest(v, p, &state, rows, n, e);
 }
 
 enum err open_item_rows(struct run_view *v, uint32_t step, struct str items, size_t n, const bool *done, struct plan *p,

@@ -133,7 +133,8 @@ static enum err plan_stopped(struct run_view *v, const struct run_progress *g, s
 
 /* ---- the end ---- */
 
-bool run_is_undone(const struct run_view *v, const struct flow_result *r, const struct task *t)
+/* Whether a run that ended so is compensated. */
+static bool run_is_undone(const struct run_view *v, const struct flow_result *r, const struct task *t)
 {
     if (!v->dag->has_compensate || r->state == TASK_COMPLETED)
         return false;

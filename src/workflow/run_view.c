@@ -1,3 +1,5 @@
+/* A run as a plan sees it: its row, its definition, its tasks, and the values that references name. Each is read once
+ * for a plan. */
 #include <assert.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-/* workflow/text_place.h - JSON text of a definition: finds the value at a path ("steps[3].depends_on[0]"). */
+/* workflow/text_place.h - JSON text of a definition: finds the value at a path ("steps[3].depends_on[0]"). Pure. */
 #include "base/buf.h"
 
 struct text_place {

@@ -106,11 +106,10 @@ static void live_tell(struct live *l, struct live_tenant *t)
 
 static void live_tell_from_now(struct live *l, const json_t *doc)
 {
-    size_t n = json_count_at(doc, "watched");
-    for (size_t i = 0; i < n; i++) {
-        char path[32];
-        snprintf(path, sizeof path, "watched[%zu]", i);
-        int64_t number = json_i64_at(doc, path, 0);
+    size_t i;
+    const json_t *watched;
+    json_array_foreach (json_at(doc, "watched"), i, watched) {
+        int64_t number = json_i64_at(watched, "", 0);
         if (number <= 0 || number > INT32_MAX)
             continue;
         live_tell(l, live_tenant_get(l, (int32_t)number));

@@ -9,23 +9,6 @@ enum { TESTS_A_MINUTE = 10, TEST_POLL_MS = 100, TEST_WAIT_MS = 10000, MINUTE_MS 
 
 /* ---- showing ---- */
 
-static void messages_write_history(struct jw *w, const struct notification *m)
-{
-    jw_key(w, "history");
-    jw_array(w);
-    for (size_t i = 0; i < m->history_count; i++) {
-        const struct notification_act *a = &m->history[i];
-        jw_object(w);
-        jw_kv_time(w, "at", a->at_ms);
-        jw_kv_cstr(w, "what", notification_act_names[a->what]);
-        jw_kv_str_or_null(w, "by", a->by);
-        jw_kv_i64_or_null(w, "http_status", a->http_status);
-        jw_kv_str_or_null(w, "error", a->error);
-        jw_object_end(w);
-    }
-    jw_array_end(w);
-}
-
 static void messages_write(struct jw *w, const struct notification *m, struct str setting_name, int64_t next_ms)
 {
     bool waits = m->state == MESSAGE_WAITING || m->state == MESSAGE_SENDING;
@@ -49,7 +32,7 @@ static void messages_write(struct jw *w, const struct notification *m, struct st
     jw_kv_time_or_null(w, "sent_at", m->sent_ms);
     jw_kv_time_or_null(w, "resent_at", m->resent_ms);
     jw_kv_time_or_null(w, "next_attempt_at", waits ? next_ms : 0);
-    messages_write_history(w, m);
+    notification_write_history(w, m, true);
     jw_object_end(w);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 /* api/notify/record_change.h - shows incidents and messages, and changes one: reads its record, decides what it
- * becomes, and writes it if it is still the one that was read; if not, all starts again. */
+ * becomes, and writes it if it is still the one that was read; if not, all starts again. A
+ * pool thread that owns the request. */
 #include "api/server/request.h"
 #include "core/notify/notification.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 /* api/notify/setting_secrets.h - the secrets of a notification setting are write-only: *** stands for the value that it
- * has. With a key file they are encrypted before they are stored. */
+ * has. With a key file they are encrypted before they are stored. A pool thread that owns the request. */
 #include "api/server/request.h"
 #include "core/notify/setting.h"
 

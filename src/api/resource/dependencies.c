@@ -83,11 +83,7 @@ static void dependencies_write_list(struct jw *w, const char *name, const struct
         jw_kv_cstr(w, "type", dag_type_names[v[i].type]);
         jw_kv_cstr(w, "state", dependencies_edge_name(v[i].edge));
         jw_kv_bool(w, "arrived", v[i].edge != EDGE_OPEN);
-        jw_key(w, "status");
-        if (v[i].exists)
-            jw_str(w, str_from(task_state_name(task_shown_state(&t, now_ms))));
-        else
-            jw_null(w);
+        jw_kv_cstr(w, "status", v[i].exists ? task_state_name(task_shown_state(&t, now_ms)) : NULL);
         if (v[i].name.n)
             jw_kv_str(w, "name", v[i].name);
         jw_object_end(w);

@@ -1,3 +1,4 @@
+/* The filter of a job, as its request says it, becomes a filter of the store. */
 #include "api/resource/jobs.h"
 #include "api/resource/listing.h"
 #include "base/json/json.h"

@@ -22,17 +22,12 @@ void tasks_on_created(struct op *op)
     struct request *q = request_finish_op(op);
     if (request_replayed(q, op))
         return;
-    if (op->rc)
-        request_fail(q, &op->error);
-    else
-        metric_add_for(q->server->setup.metrics, METRIC_TASKS_SCHEDULED, q->who.tenant, (int64_t)q->task_count);
     if (op->rc == ERR_OK) {
+        metric_add_for(q->server->setup.metrics, METRIC_TASKS_SCHEDULED, q->who.tenant, (int64_t)q->task_count);
         live_on_created(q->server->live, q->tasks, q->task_count);
         transition_log_created(q->server->setup.transitions, q->tasks, q->task_count);
     }
-    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE) /* the tasks may have been written, and only the answer lost */
-        request_nudge(q, q->tasks, q->task_count);
-    request_answer(q);
+    request_answer_written(q, op, q->tasks, q->task_count);
 }
 
 /* "idempotency_key" in the body replaces the header. False: the request is answered. */

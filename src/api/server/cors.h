@@ -1,7 +1,7 @@
 #pragma once
 /* api/server/cors.h - which web pages of other origins may call the API (CORS, the Fetch standard). None, unless the
  * setting api.cors_origins names their origins. Credentials of the browser (cookies, certificates) are never allowed:
- * a page sends an API key. */
+ * a page sends an API key. Any thread. */
 #include "api/server/request.h"
 
 /* Checks a list of origins, separated by blanks. */

@@ -370,6 +370,15 @@ void request_nudge(struct request *q, const struct task *tasks, size_t n)
         setup->nudge(setup->context, tasks, n);
 }
 
+void request_answer_written(struct request *q, const struct op *op, const struct task *tasks, size_t n)
+{
+    if (op->rc)
+        request_fail(q, &op->error);
+    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE)
+        request_nudge(q, tasks, n);
+    request_answer(q);
+}
+
 bool request_admit(struct request *q)
 {
     bool by_certificate = str_starts(str_from(q->who.key_id), S("cert:"));

@@ -215,6 +215,9 @@ struct uuid request_new_id(struct request *q); /* a new UUIDv7 */
 
 /* Tells the node that these tasks were written, if the setup has `nudge`. The caller's thread. */
 void request_nudge(struct request *q, const struct task *tasks, size_t n);
+/* Answers a request whose operation writes these tasks, with the error if it failed. If the store's answer was lost,
+ * they may have been written: the node is told of them, too. */
+void request_answer_written(struct request *q, const struct op *op, const struct task *tasks, size_t n);
 
 /* `done` of an operation that creates tasks: counts and nudges them and answers. The writer's thread. */
 void tasks_on_created(struct op *op);

@@ -186,12 +186,7 @@ const char *method_name(enum http_method m)
 
 bool route_name_is_valid(struct str name)
 {
-    for (size_t i = 0; i < name.n; i++) {
-        char c = name.p[i];
-        if (!is_alpha(c) && !is_digit(c) && c != '.' && c != '_' && c != ':' && c != '-')
-            return false;
-    }
-    return name.n > 0 && name.n <= ROUTE_NAME_MAX;
+    return name.n <= ROUTE_NAME_MAX && str_is_plain(name, "._:-");
 }
 
 static bool route_take_param(bool is_id, struct str word, struct route_params *ret)

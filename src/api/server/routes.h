@@ -71,7 +71,7 @@ route_handler tasks_show;                           /* the task q->id, whatever 
 route_handler tasks_patch, tasks_delete, tasks_act; /* edit.c */
 route_handler batch_create;                         /* batch.c */
 route_handler executions_list, executions_of_all, occurrences_list;                          /* executions.c */
-route_handler preview_body, upcoming_of_task, upcoming_of_all;                               /* preview_body.c */
+route_handler preview_body, upcoming_of_task, upcoming_of_all;                               /* preview.c */
 route_handler dependencies_get, dependencies_add, dependencies_remove;                       /* dependencies.c */
 route_handler tasks_explain;                                                                 /* explain.c */
 route_handler leases_acquire, leases_heartbeat, leases_report;                               /* leases.c */

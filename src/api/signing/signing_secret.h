@@ -1,6 +1,6 @@
 #pragma once
 /* api/signing/signing_secret.h - makes or imports the secret of a signing key, and encrypts it if there is a key
- * file. */
+ * file. A pool thread that owns the request. */
 #include "api/server/request.h"
 #include "core/target/signing_key.h"
 

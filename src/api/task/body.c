@@ -239,12 +239,7 @@ static void task_body_find_texts(struct str body, struct task_body *b)
 
 static bool task_body_is_word(struct str s)
 {
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-        if (!is_digit(c) && !is_alpha(c) && !(c == '.' || c == '_' || c == ':' || c == '-'))
-            return false;
-    }
-    return true;
+    return !s.n || str_is_plain(s, "._:-");
 }
 
 static enum err task_body_check_controls(const struct task_body *b, struct error *e)

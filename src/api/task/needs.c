@@ -7,16 +7,6 @@
 
 enum { LABELS_TEXT = 2048 };
 
-static bool task_needs_is_label(struct str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-        if (!is_alpha(c) && !is_digit(c) && !strchr("._:/=-", c))
-            return false;
-    }
-    return s.n > 0;
-}
-
 static int task_needs_compare_labels(const void *a, const void *b)
 {
     return str_cmp(*(const struct str *)a, *(const struct str *)b);
@@ -30,7 +20,7 @@ static enum err task_needs_join_labels(const struct json_array *all, struct aren
     if (all->n)
         qsort(v, all->n, sizeof *v, task_needs_compare_labels);
     for (size_t i = 0; i < all->n; i++) {
-        if (!task_needs_is_label(v[i]))
+        if (!str_is_plain(v[i], "._:/=-"))
             return error_field(e, "requires",
                                "has '" STR_FMT "', but a label may have only letters, digits and . _ : / = -",
                                STR_ARG(str_utf8_cut(v[i], 40)));

@@ -209,11 +209,7 @@ static void retry_on_put(struct op *op)
     struct run_retry *b = q->context;
     if (request_replayed(q, op))
         return;
-    if (op->rc)
-        request_fail(q, &op->error);
-    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE)
-        request_nudge(q, &b->next, 1);
-    request_answer(q);
+    request_answer_written(q, op, &b->next, 1);
 }
 
 enum handled workflows_retry(struct request *q, struct reader *r)

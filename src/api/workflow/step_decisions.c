@@ -61,11 +61,7 @@ static void steps_on_put(struct op *op)
         request_later(q, steps_attempt);
         return;
     }
-    if (op->rc)
-        request_fail(q, &op->error);
-    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE)
-        request_nudge(q, &s->next, 1);
-    request_answer(q);
+    request_answer_written(q, op, &s->next, 1);
 }
 
 static void steps_on_run_put(struct op *op)
@@ -74,11 +70,7 @@ static void steps_on_run_put(struct op *op)
     struct step_edit *s = q->context;
     if (request_replayed(q, op))
         return;
-    if (op->rc)
-        request_fail(q, &op->error);
-    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE)
-        request_nudge(q, &s->run_next, 1);
-    request_answer(q);
+    request_answer_written(q, op, &s->run_next, 1);
 }
 
 /* A user has completed or skipped it: the error and the start of the attempt before are none of this. Who did it, and

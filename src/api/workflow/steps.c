@@ -124,28 +124,27 @@ static enum err steps_write_output(const struct step_view *v, struct jw *w, cons
     return ERR_OK;
 }
 
-/* How many items of a map are in which state. */
-static enum err steps_count_items(const struct step_view *v, const struct task *t, int64_t by_state[TASK_STATES],
-                                  int64_t *ret_total, struct error *e)
+enum err steps_count_items(struct reader *r, const struct task *map, int64_t now_ms, int64_t by_state[TASK_STATES],
+                           int64_t *ret_total, struct error *e)
 {
-    struct step_filter f = { .tenant = t->tenant,
-                             .run = t->run,
+    struct step_filter f = { .tenant = map->tenant,
+                             .run = map->run,
                              .by_step = true,
-                             .step = place_step(t->place),
+                             .step = place_step(map->place),
                              .has_after = true,
-                             .after = t->place,
+                             .after = map->place,
                              .limit = STEPS_READ_MAX };
     cleanup_with(arena_release) struct arena page;
     arena_init(&page, ITEMS_ARENA);
     *ret_total = 0;
     for (bool more = true; more;) {
         struct tasks x = { 0 };
-        if (reader_steps(v->r, &f, &page, &x, e))
+        if (reader_steps(r, &f, &page, &x, e))
             return e->code;
         for (size_t i = 0; i < x.n; i++) {
             bool is_item = place_kind(x.v[i].place) == PLACE_KIND_STEP;
             *ret_total += is_item;
-            by_state[task_shown_state(&x.v[i], v->q->now_ms)] += is_item;
+            by_state[task_shown_state(&x.v[i], now_ms)] += is_item;
         }
         more = x.n == f.limit;
         f.after = x.n ? x.v[x.n - 1].place : 0;
@@ -157,7 +156,7 @@ static enum err steps_count_items(const struct step_view *v, const struct task *
 static enum err steps_write_items(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
 {
     int64_t by_state[TASK_STATES] = { 0 }, total;
-    if (steps_count_items(v, t, by_state, &total, e))
+    if (steps_count_items(v->r, t, v->q->now_ms, by_state, &total, e))
         return e->code;
     run_write_items(w, by_state, total);
     return ERR_OK;
@@ -314,11 +313,10 @@ static enum err steps_read_shown(struct request *q, struct reader *r, const stru
                                  struct run_step_shown *ret, struct error *e)
 {
     const struct dag_step *s = &d->steps[place_step(t->place)];
-    struct step_view view = { .q = q, .r = r, .d = d };
     *ret = (struct run_step_shown){ .target = steps_target(s, t), .item_count = -1 };
     if (!arena_str(&q->arena, s->text, &ret->definition))
         return error_no_room(e);
-    return steps_is_map(s, t) ? steps_count_items(&view, t, ret->items, &ret->item_count, e) : ERR_OK;
+    return steps_is_map(s, t) ? steps_count_items(r, t, q->now_ms, ret->items, &ret->item_count, e) : ERR_OK;
 }
 
 struct step_query {

@@ -22,3 +22,6 @@ enum err steps_find(struct request *q, struct reader *r, const struct workflow_r
 
 /* Whether the task is a step with items, not one of the items. */
 bool steps_is_map(const struct dag_step *s, const struct task *t);
+/* Adds up how many of its items are shown in which state. */
+enum err steps_count_items(struct reader *r, const struct task *map, int64_t now_ms, int64_t by_state[TASK_STATES],
+                           int64_t *ret_total, struct error *e) must_use;

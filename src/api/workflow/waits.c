@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "api/server/internal.h"
-#include "api/workflow/holds.h"
+#include "api/workflow/steps.h"
 #include "base/rfc3339.h"
 #include "core/flow/place.h"
 
@@ -234,32 +234,15 @@ static enum err waits_collect(struct waits_list *l, const struct waits_state *v,
 }
 
 /* The items of a map that are not over. */
-static enum err waits_write_items(struct reader *r, const struct task *t, struct buf *out, struct error *e)
+static enum err waits_write_items(struct request *q, struct reader *r, const struct task *t, struct buf *out,
+                                  struct error *e)
 {
-    struct step_filter f = { .tenant = t->tenant,
-                             .run = t->run,
-                             .by_step = true,
-                             .step = place_step(t->place),
-                             .has_after = true,
-                             .after = t->place,
-                             .limit = STEPS_READ_MAX };
-    size_t total = 0, open = 0;
-    cleanup_with(arena_release) struct arena page;
-    arena_init(&page, WAITS_ARENA);
-    for (bool more = true; more;) {
-        struct tasks rows = { 0 };
-        if (reader_steps(r, &f, &page, &rows, e))
-            return e->code;
-        for (size_t i = 0; i < rows.n; i++) {
-            bool is_item = place_kind(rows.v[i].place) == PLACE_KIND_STEP;
-            total += is_item;
-            open += is_item && !task_is_final(rows.v[i].state);
-        }
-        more = rows.n == f.limit;
-        f.after = rows.n ? rows.v[rows.n - 1].place : 0;
-        arena_reset(&page);
-    }
-    buf_printf(out, "%zu of its %zu item%s", open, total, total == 1 ? "" : "s");
+    int64_t by_state[TASK_STATES] = { 0 }, total, open = 0;
+    if (steps_count_items(r, t, q->now_ms, by_state, &total, e))
+        return e->code;
+    for (int state = 0; state < TASK_STATES; state++)
+        open += task_is_final((enum task_state)state) ? 0 : by_state[state];
+    buf_printf(out, "%lld of its %lld item%s", (long long)open, (long long)total, total == 1 ? "" : "s");
     return ERR_OK;
 }
 
@@ -319,7 +302,7 @@ enum err run_write_waits(struct request *q, struct reader *r, const struct task 
     bool open = t->links & TASK_OPEN, undoing = false;
     enum err rc = open ? reader_run(r, t->tenant, t->id, &q->arena, &row, e) : ERR_NOT_FOUND;
     if (open && rc == ERR_NOT_FOUND)
-        return waits_write_items(r, t, out, e) ? e->code : waits_write_map_hold(q, r, t, out, e);
+        return waits_write_items(q, r, t, out, e) ? e->code : waits_write_map_hold(q, r, t, out, e);
     if (!open)
         rc = reader_run(r, t->tenant, t->run, &q->arena, &row, e);
     if (rc || definition_cache_get(q->server->definitions, r, t->tenant, row.hash, &d, e))

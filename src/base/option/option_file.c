@@ -44,12 +44,7 @@ __attribute__((format(printf, 3, 4))) static enum err option_file_refuse(struct 
 
 static bool option_file_is_key(struct str s)
 {
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-        if (!is_alpha(c) && !is_digit(c) && c != '.' && c != '_' && c != '-')
-            return false;
-    }
-    return s.n > 0 && s.n <= KEY_MAX;
+    return s.n <= KEY_MAX && str_is_plain(s, "._-");
 }
 
 static bool option_file_is_blank(struct str rest)

@@ -24,14 +24,6 @@ bool stats_is_sum(enum stats_id id)
     return stats_how[id] == SUM;
 }
 
-bool stats_are_zero(const struct stats *s)
-{
-    for (size_t i = 0; i < STATS; i++)
-        if (s->v[i])
-            return false;
-    return true;
-}
-
 static size_t stats_bucket_of(int64_t us)
 {
     size_t bucket = 0;

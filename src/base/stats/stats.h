@@ -67,7 +67,6 @@ enum { STATS_BUCKETS_COUNT = 9, STATS_MINUTE_MS = 60000, STATS_HOUR_MS = 3600000
 extern const int64_t stats_bounds_us[STATS_BUCKETS_COUNT];
 
 void stats_add(struct stats *to, const struct stats *s);
-bool stats_are_zero(const struct stats *s);
 bool stats_is_sum(enum stats_id id); /* false: of several, the highest counts */
 
 /* Counts one observation in the histogram that begins with `first`. */

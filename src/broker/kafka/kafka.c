@@ -47,13 +47,7 @@ static bool kafka_url_decode(char *text)
 /* Whether a topic's name may begin with this. */
 static bool kafka_url_is_prefix(const char *s)
 {
-    size_t n = strlen(s);
-    for (size_t i = 0; i < n; i++) {
-        char c = ascii_lower(s[i]);
-        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && c != '.' && c != '_' && c != '-')
-            return false;
-    }
-    return n > 0 && n <= KAFKA_PREFIX_MAX;
+    return strlen(s) <= KAFKA_PREFIX_MAX && str_is_plain(str_from(s), "._-");
 }
 
 static enum err kafka_url_read_parameter(struct kafka_url *u, const char *name, const char *value, struct error *e)

@@ -257,13 +257,11 @@ static struct minute_counts add_count_minutes(const json_t *forecast, int64_t mi
     struct minute_counts m = { .quietest = INT64_MAX };
     for (int64_t at_ms = minute_ms - AROUND * MINUTE_MS; at_ms <= minute_ms + AROUND * MINUTE_MS; at_ms += MINUTE_MS) {
         int64_t fires = 0, found_ms;
-        for (size_t i = 0; i < json_count_at(forecast, "minutes"); i++) {
-            char path[48], count[64];
-            snprintf(path, sizeof path, "minutes[%zu].at", i);
-            snprintf(count, sizeof count, "minutes[%zu].fires", i);
-            if (json_time_at(forecast, path, &found_ms) && found_ms == at_ms)
-                fires = json_i64_at(forecast, count, 0);
-        }
+        size_t i;
+        const json_t *minute;
+        json_array_foreach (json_at(forecast, "minutes"), i, minute)
+            if (json_time_at(minute, "at", &found_ms) && found_ms == at_ms)
+                fires = json_i64_at(minute, "fires", 0);
         if (at_ms == minute_ms)
             m.there = fires;
         else

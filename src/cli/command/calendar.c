@@ -75,13 +75,9 @@ static void calendar_add_dates(struct table *t, const json_t *root, const char *
 {
     size_t count = json_count_at(root, member);
     for (size_t i = 0; i < min_of(count, (size_t)SHOWN_MAX); i++) {
-        char path[64];
-        snprintf(path, sizeof path, "%s[%zu]", member, i);
-        struct str bare = json_text_at(root, path);
-        snprintf(path, sizeof path, "%s[%zu].date", member, i);
-        struct str named = json_text_at(root, path);
-        snprintf(path, sizeof path, "%s[%zu].name", member, i);
-        table_row(t, 3, label, table_text(t, bare.n ? bare : named), table_text(t, json_text_at(root, path)));
+        const json_t *date = json_array_get(json_at(root, member), i);
+        struct str bare = json_text_at(date, ""), named = json_text_at(date, "date");
+        table_row(t, 3, label, table_text(t, bare.n ? bare : named), table_text(t, json_text_at(date, "name")));
     }
     char more[64];
     snprintf(more, sizeof more, "and %zu more; --json prints all", count - min_of(count, (size_t)SHOWN_MAX));

@@ -111,11 +111,9 @@ static void completion_offer_name(struct str name, struct str what, const struct
 static void completion_offer_items(const struct client_answer *a, const struct completion_source *s,
                                    const struct completion_callback *to)
 {
-    size_t n = json_count_at(a->doc.root, s->member);
-    for (size_t i = 0; i < n; i++) {
-        char at[64];
-        snprintf(at, sizeof at, "%s[%zu]", s->member, i);
-        const json_t *item = json_at(a->doc.root, at);
+    size_t i;
+    const json_t *item;
+    json_array_foreach (json_at(a->doc.root, s->member), i, item) {
         struct str name = json_text_at(item, s->name), what = s->what ? json_text_at(item, s->what) : S("");
         if (s->by == COMPLETION_LISTED)
             completion_offer_name(what, name, to);
@@ -135,13 +133,11 @@ static void completion_offer_task_names(struct client *client, struct str typed,
         query_add(&path, "prefix", typed);
     if (client_call(client, &(struct client_request){ .method = "GET", .path = buf_cstr(&path) }, &a))
         return;
-    for (size_t i = 0; i < json_count_at(a.doc.root, "names"); i++) {
-        char at[64];
-        snprintf(at, sizeof at, "names[%zu]", i);
-        const json_t *item = json_at(a.doc.root, at);
+    size_t i;
+    const json_t *item;
+    json_array_foreach (json_at(a.doc.root, "names"), i, item)
         if (json_is_true(json_at(item, "only")))
             completion_offer_name(json_text_at(item, "name"), json_text_at(item, "task_id"), to);
-    }
 }
 
 static void completion_query(struct cli *cli, const struct options *o, const struct completion_source *s,

@@ -7,10 +7,9 @@ enum { COLUMNS = 6 };
 
 static void deps_add_list(struct table *t, const json_t *x, const char *list, const char *side)
 {
-    for (size_t i = 0; i < json_count_at(x, list); i++) {
-        char path[48];
-        snprintf(path, sizeof path, "%s[%zu]", list, i);
-        const json_t *other = json_at(x, path);
+    size_t i;
+    const json_t *other;
+    json_array_foreach (json_at(x, list), i, other) {
         struct str status = json_text_at(other, "status");
         table_row(t, COLUMNS, side, table_text(t, json_text_at(other, "task_id")),
                   table_text(t, status.n ? status : S("removed")), table_text(t, json_text_at(other, "type")),

@@ -3,7 +3,7 @@
 #include "cli/task_answer.h"
 #include "cli/task_view.h"
 
-enum { PATH_BYTES = 128, TEXT_WIDTH = 1000 };
+enum { TEXT_WIDTH = 1000 };
 
 static void explain_line(struct buf *out, const char *before, struct str text)
 {
@@ -15,12 +15,13 @@ static void explain_line(struct buf *out, const char *before, struct str text)
 /* One line for each gate ahead. A single one is in the sentence already. */
 static void explain_write_gates(const json_t *x, int64_t now_ms, struct buf *out)
 {
-    size_t n = json_count_at(x, "gates");
-    for (size_t i = 0; i < n && n > 1; i++) {
-        char path[PATH_BYTES], gate[CELL_TEXT], when[CELL_TEXT];
+    size_t i;
+    const json_t *step, *gates = json_at(x, "gates");
+    if (json_array_size(gates) == 1)
+        return;
+    json_array_foreach (gates, i, step) {
+        char gate[CELL_TEXT], when[CELL_TEXT];
         int64_t ms;
-        snprintf(path, sizeof path, "gates[%zu]", i);
-        const json_t *step = json_at(x, path);
         moment_text(step, "until", now_ms, when);
         bool known = json_time_at(step, "until", &ms);
         buf_printf(out, "  %s, %s%s: ", table_cell(json_text_at(step, "gate"), gate), known ? "until " : "",
@@ -32,11 +33,10 @@ static void explain_write_gates(const json_t *x, int64_t now_ms, struct buf *out
 /* Why there is no estimate: the first gate without an end. */
 static void explain_write_unknown(const json_t *x, struct buf *out)
 {
-    for (size_t i = 0; i < json_count_at(x, "gates"); i++) {
-        char path[PATH_BYTES];
+    size_t i;
+    const json_t *step;
+    json_array_foreach (json_at(x, "gates"), i, step) {
         int64_t ms;
-        snprintf(path, sizeof path, "gates[%zu]", i);
-        const json_t *step = json_at(x, path);
         if (json_time_at(step, "until", &ms))
             continue;
         explain_line(out, "When cannot be known: ", json_text_at(step, "explanation"));
@@ -70,10 +70,10 @@ static void explain_write_text(struct cli *cli, const json_t *x, struct buf *out
     explain_line(out, "", json_text_at(x, "explanation"));
     explain_write_gates(x, now_ms, out);
     explain_write_outcome(x, now_ms, out);
-    for (size_t i = 0; i < json_count_at(x, "holders"); i++) {
-        char path[32], id[CELL_TEXT], state[CELL_TEXT];
-        snprintf(path, sizeof path, "holders[%zu]", i);
-        const json_t *holder = json_at(x, path);
+    size_t i;
+    const json_t *holder;
+    json_array_foreach (json_at(x, "holders"), i, holder) {
+        char id[CELL_TEXT], state[CELL_TEXT];
         buf_printf(out, "Held by %s, %s\n", table_cell(json_text_at(holder, "task_id"), id),
                    table_cell(json_text_at(holder, "status"), state));
     }

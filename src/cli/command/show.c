@@ -242,18 +242,16 @@ static void show_write_facts(struct cli *cli, const struct json_doc *doc, bool o
 
 static void show_write_executions(struct cli *cli, const json_t *task, struct buf *out)
 {
-    size_t count = json_count_at(task, "executions");
+    size_t count;
+    const json_t *execution;
     cleanup_with(table_release) struct table t;
     table_init(&t, EXECUTION_COLUMNS);
     t.fit = cli_columns(cli);
     table_keep(&t, 0);
     table_keep(&t, EXECUTION_COLUMNS - 1);
     execution_header(&t);
-    for (size_t i = 0; i < count; i++) {
-        char path[32];
-        snprintf(path, sizeof path, "executions[%zu]", i);
-        execution_row(&t, json_at(task, path));
-    }
+    json_array_foreach (json_at(task, "executions"), count, execution)
+        execution_row(&t, execution);
     if (!count)
         return;
     buf_char(out, '\n');
@@ -274,9 +272,7 @@ static void show_write_outputs(const json_t *task, struct buf *out)
 {
     buf_text(out, json_count_at(task, "executions") ? "\n" : "");
     for (size_t i = json_count_at(task, "executions"); i > 0; i--) {
-        char path[32];
-        snprintf(path, sizeof path, "executions[%zu]", i - 1);
-        const json_t *x = json_at(task, path);
+        const json_t *x = json_array_get(json_at(task, "executions"), i - 1);
         struct str error = json_text_at(x, "error_message"), output = json_text_at(x, "output");
         buf_printf(out, "Attempt %lld%s\n", (long long)json_i64_at(x, "attempt_number", 0),
                    error.n || output.n ? ":" : "");

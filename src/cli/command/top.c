@@ -54,10 +54,10 @@ static void top_write_warnings(struct top_screen *s, const json_t *status)
         buf_char(&s->out, '\n');
     }
     for (size_t i = 0; i < links; i++) {
-        char path[48], name[CELL_TEXT];
-        snprintf(path, sizeof path, "tls.unverified_links[%zu]", i);
+        char name[CELL_TEXT];
+        const json_t *link = json_array_get(json_at(status, "tls.unverified_links"), i);
         buf_printf(&s->out, "%s%s%s", i ? ", " : "Warning: certificates are not checked on the link to: ",
-                   table_cell(json_text_at(status, path), name), i + 1 == links ? "\n" : "");
+                   table_cell(json_text_at(link, ""), name), i + 1 == links ? "\n" : "");
     }
 }
 
@@ -101,9 +101,7 @@ static enum exit_code top_write_recent(struct top_screen *s)
     struct client_request call = { .method = "GET", .path = "/v1/stats?tenant=*&step=5m", .may_be_missing = true };
     enum exit_code code = client_call(s->client, &call, &a);
     size_t n = code ? 0 : json_count_at(a.doc.root, "points");
-    char path[32];
-    snprintf(path, sizeof path, "points[%zu]", n ? n - 1 : 0);
-    const json_t *last = n ? json_at(a.doc.root, path) : NULL;
+    const json_t *last = n ? json_array_get(json_at(a.doc.root, "points"), n - 1) : NULL;
     if (last)
         buf_printf(
             &s->out, "Last 5 min: %.1f completed a second, %.1f failed, delay p50 %.3f s, p99 %.3f s, backlog %lld\n",
@@ -127,9 +125,8 @@ static enum exit_code top_write_list(struct top_screen *s, const char *title, co
     table_keep(&t, 0);
     size_t n = code ? 0 : json_count_at(a.doc.root, "tasks");
     for (size_t i = 0; i < n; i++) {
-        char at[32], when[CELL_TEXT];
-        snprintf(at, sizeof at, "tasks[%zu]", i);
-        const json_t *task = json_at(a.doc.root, at);
+        char when[CELL_TEXT];
+        const json_t *task = json_array_get(json_at(a.doc.root, "tasks"), i);
         moment_text(task, moment, clock_wall_ms(s->cli->clock), when);
         table_row(&t, COLUMNS, table_text(&t, json_text_at(task, "id")), table_text(&t, json_text_at(task, "name")),
                   when, task_cell(&t, target_text, task));

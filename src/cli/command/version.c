@@ -30,17 +30,8 @@ const struct command command_version = {
 
 static enum exit_code command_help_run(struct cli *cli, const struct options *o)
 {
-    cleanup_with(buf_release) struct buf out;
-    buf_init(&out, 64 * 1024);
     const struct command *c = o->word_count ? command_find(o->words[0]) : NULL;
-    if (o->word_count && !c)
-        return command_unknown(cli, o->words[0]);
-    if (c)
-        command_help(c, &out);
-    else
-        commands_help(&out);
-    cli_print(cli, &out);
-    return EXIT_DONE;
+    return o->word_count && !c ? command_unknown(cli, o->words[0]) : cli_print_help(cli, c);
 }
 
 const struct command command_help_ = {

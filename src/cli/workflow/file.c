@@ -134,8 +134,3 @@ void workflow_file_compact(const struct workflow_file *f, struct buf *out)
 {
     text_compact(buf_str(&f->text), out);
 }
-size_t workflow_file_line(struct str json, struct str path)
-{
-    struct text_place p = text_place_find(json, path);
-    return text_place_line(json, &p);
-}

@@ -29,7 +29,3 @@ void workflow_file_compact(const struct workflow_file *f, struct buf *out);
 
 /* The name that a file gives to its definition: "etc/deploy.yaml" is deploy. Empty: none, as of stdin. */
 struct str workflow_file_stem(const char *name);
-
-/* The line, from 1 on, of the value at a path ("steps[3].depends_on[0]") in JSON text; if there is no such value, of the
- * value around it. */
-size_t workflow_file_line(struct str json, struct str path);

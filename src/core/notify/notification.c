@@ -11,7 +11,7 @@ const char *const notification_state_names[MESSAGE_STATES + 1] = {
 #undef X
 };
 
-const char *const notification_act_names[MESSAGE_ACTS + 1] = {
+static const char *const notification_act_names[MESSAGE_ACTS + 1] = {
 #define X(name) [MESSAGE_ACT_##name] = #name,
     MESSAGE_ACT_MAP(X)
 #undef X
@@ -79,14 +79,17 @@ enum err notification_read(struct str doc, struct arena *a, struct notification 
     return ERR_OK;
 }
 
-static void notification_write_history(struct jw *w, const struct notification *m)
+void notification_write_history(struct jw *w, const struct notification *m, bool shown)
 {
     jw_key(w, "history");
     jw_array(w);
     for (size_t i = 0; i < m->history_count; i++) {
         const struct notification_act *a = &m->history[i];
         jw_object(w);
-        jw_kv_i64(w, "at_ms", a->at_ms);
+        if (shown)
+            jw_kv_time(w, "at", a->at_ms);
+        else
+            jw_kv_i64(w, "at_ms", a->at_ms);
         jw_kv_cstr(w, "what", notification_act_names[a->what]);
         jw_kv_str_or_null(w, "by", a->by);
         jw_kv_i64_or_null(w, "http_status", a->http_status);
@@ -124,7 +127,7 @@ void notification_write(struct jw *w, const struct notification *m)
     jw_kv_i64(w, "resent_ms", m->resent_ms);
     jw_kv_i64(w, "attempts_before", m->attempts_before);
     notification_write_about(w, m);
-    notification_write_history(w, m);
+    notification_write_history(w, m, false);
     jw_object_end(w);
 }
 

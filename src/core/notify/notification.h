@@ -39,7 +39,6 @@ enum notification_act_kind {
 #undef X
 };
 enum { MESSAGE_ACTS = MESSAGE_ACT_RESENT + 1 };
-extern const char *const notification_act_names[MESSAGE_ACTS + 1];
 
 struct notification_act {
     int64_t at_ms;
@@ -68,6 +67,9 @@ struct notification {
 
 enum err notification_read(struct str doc, struct arena *a, struct notification *ret, struct error *e) must_use;
 void notification_write(struct jw *w, const struct notification *m); /* one object */
+/* Writes the member `history` into an object that is open. shown: as the API shows it, not as notification_read wants
+ * it. */
+void notification_write_history(struct jw *w, const struct notification *m, bool shown);
 
 /* Notes the kind, the cause and the first task of its incident. Texts are borrowed. */
 void notification_set_about(struct notification *m, const struct incident *i);

@@ -3,6 +3,7 @@
 #include "base/duration.h"
 #include "base/json/json.h"
 #include "core/target/address.h"
+#include "core/target/target_url.h"
 
 enum {
     URL_MAX = 2048,
@@ -150,58 +151,39 @@ static bool setting_is_visible(struct str s)
     return true;
 }
 
-static bool setting_is_word(struct str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        char c = ascii_lower(s.p[i]);
-        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && c != '-' && c != '_')
-            return false;
-    }
-    return s.n > 0;
-}
-
-/* A host that ends with a number is an address, in four decimal numbers: 127.1 would be understood as one, too. */
+/* A host whose last label begins with a digit is an address, in four decimal numbers: 127.1 and 127.0x1 would be
+ * understood as one, too. */
 static bool setting_is_host(struct str host)
 {
     struct address a;
-    struct str label = host, rest = host;
     if (host.n > 2 && host.p[0] == '[')
         return host.p[host.n - 1] == ']' && address_parse(str_sub(host, 1, host.n - 1), &a);
-    for (size_t i = 0; i < rest.n; i = str_find(rest, '.', i) + 1) {
-        label = str_sub(rest, i, str_find(rest, '.', i));
-        if (!setting_is_word(label))
-            return false;
-    }
-    bool is_name = label.n > 0 && !is_digit(label.p[0]);
-    return is_name || address_parse(host, &a);
+    if (address_parse(host, &a))
+        return true;
+    bool is_rooted = host.n && host.p[host.n - 1] == '.';
+    struct str name = str_sub(host, 0, is_rooted ? host.n - 1 : host.n), rest = name, label = { 0 };
+    while (str_cut(&rest, '.', &label))
+        continue;
+    return target_is_host_name(name) && !is_digit(label.p[0]);
 }
 
-static bool setting_is_port(struct str port)
+static enum err setting_check_url(struct str text, struct error *e)
 {
-    int64_t n = 0;
-    for (size_t i = 0; i < port.n; i++)
-        n = is_digit(port.p[i]) && n <= UINT16_MAX ? 10 * n + port.p[i] - '0' : UINT16_MAX + 1;
-    return n > 0 && n <= UINT16_MAX;
-}
-
-static enum err setting_check_url(struct str url, struct error *e)
-{
-    size_t at = str_starts(url, S("https://")) ? 8 : str_starts(url, S("http://")) ? 7 : 0, end = at;
-    while (end < url.n && !memchr("/?#", url.p[end], 3))
-        end++;
-    if (!at || end == at)
+    struct target_url url;
+    int64_t port;
+    bool is_http = str_starts(text, S("https://")) || str_starts(text, S("http://"));
+    if (!is_http || !target_url_split(text, &url))
         return error_field(e, "url", "must start with https:// or http:// and a host");
-    if (!setting_is_visible(url))
+    if (!setting_is_visible(text))
         return error_field(e, "url", "must be visible ASCII");
-    struct str host = str_sub(url, at, end);
-    if (str_find(host, '@', 0) < host.n)
+    if (url.user.n)
         return error_field(e, "url", "must not hold a user name or password");
-    if (str_find(url, '#', 0) < url.n)
+    if (str_find(text, '#', 0) < text.n)
         return error_field(e, "url", "must not have a fragment (#)");
-    size_t colon = str_find(host, ':', host.p[0] == '[' ? str_find(host, ']', 0) : 0);
-    if (colon < host.n && !setting_is_port(str_sub(host, colon + 1, host.n)))
+    size_t colon = str_find(url.host, ':', url.host.p[0] == '[' ? str_find(url.host, ']', 0) : 0);
+    if (colon < url.host.n && !str_to_i64(str_sub(url.host, colon + 1, url.host.n), 1, UINT16_MAX, &port))
         return error_field(e, "url", "has no valid port");
-    if (!setting_is_host(str_sub(host, 0, colon)))
+    if (str_starts(url.path, S("\\")) || !setting_is_host(str_sub(url.host, 0, colon)))
         return error_field(e, "url",
                            "must have its host written plainly: a name, or an address as four decimal numbers");
     return ERR_OK;
@@ -212,7 +194,7 @@ static enum err setting_check_push(const struct channel *c, struct error *e)
 {
     if (!c->topic.n)
         return error_field(e, "topic", "is required");
-    if (!setting_is_word(c->topic))
+    if (!str_is_plain(c->topic, "-_"))
         return error_field(e, "topic", "must be letters, digits, '-' and '_'");
     return setting_is_visible(c->token) ? ERR_OK : error_field(e, "token", "must be visible ASCII without blanks");
 }

@@ -25,16 +25,6 @@ static const struct json_field fields[] = {
 };
 /* clang-format on */
 
-static bool tenant_rules_is_name(struct str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        char c = ascii_lower(s.p[i]);
-        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && !strchr("._-", c))
-            return false;
-    }
-    return s.n > 0;
-}
-
 enum err tenant_rules_read(struct str doc, struct arena *a, struct tenant_rules *ret, struct error *e)
 {
     struct error own; /* so that e may be NULL */
@@ -43,7 +33,7 @@ enum err tenant_rules_read(struct str doc, struct arena *a, struct tenant_rules 
     struct tenant_rules_json d = { 0 };
     if (json_parse(doc, &json, e) || json_read(json.root, fields, array_count(fields), &d, a, e))
         return e->code;
-    if (!tenant_rules_is_name(d.rules.name))
+    if (!str_is_plain(d.rules.name, "._-"))
         return error_field(e, "name", "must hold letters, digits, '.', '_' and '-' only");
     d.rules.number = (int32_t)d.number;
     *ret = d.rules;

@@ -44,7 +44,7 @@ static const struct wire_field fields[] = {
     { "version",          WIRE_I64,  AT(version), WIRE_BETWEEN(0, INT64_MAX) },
     { "attempts",         WIRE_INT,  AT(attempts), WIRE_BETWEEN(0, WIRE_COUNT_MAX) },
     { "losses",           WIRE_INT,  AT(losses), WIRE_BETWEEN(0, WIRE_COUNT_MAX) },
-    /* says whether it was lost alone before (node/updater/lost_verdict.c) */
+    /* says whether it was lost alone before (node/reaper/lost_verdict.c) */
     { "last_error",       WIRE_TEXT, AT(last_error) },
     { "name",             WIRE_TEXT, AT(name) },
     { "task_type",        WIRE_TEXT, AT(task_type) },

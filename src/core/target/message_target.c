@@ -53,19 +53,9 @@ bool message_target_next_host(struct str broker, struct str *rest, struct str *r
 
 /* ---- checks ---- */
 
-static bool message_target_is_plain_text(struct str s, const char *marks)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        char c = ascii_lower(s.p[i]);
-        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && (c == '\0' || !strchr(marks, c)))
-            return false;
-    }
-    return s.n > 0;
-}
-
 bool message_target_is_name(struct str broker)
 {
-    return broker.n <= MESSAGE_TARGET_NAME_MAX && message_target_is_plain_text(broker, "-_");
+    return broker.n <= MESSAGE_TARGET_NAME_MAX && str_is_plain(broker, "-_");
 }
 
 static enum err message_target_check_host(struct str host, struct error *e)
@@ -73,8 +63,7 @@ static enum err message_target_check_host(struct str host, struct error *e)
     int64_t port;
     size_t end = message_target_host_end(host);
     bool v6 = host.n && host.p[0] == '[';
-    if (end > host.n || end > MESSAGE_TARGET_HOST_MAX ||
-        !message_target_is_plain_text(str_sub(host, v6, end - v6), v6 ? ":." : "-._"))
+    if (end > host.n || end > MESSAGE_TARGET_HOST_MAX || !str_is_plain(str_sub(host, v6, end - v6), v6 ? ":." : "-._"))
         return error_field(e, "broker", "has no valid host name");
     if (end < host.n && (host.p[end] != ':' || !str_to_i64(str_sub(host, end + 1, host.n), 1, 65535, &port)))
         return error_field(e, "broker", "has a port that is not between 1 and 65535");

@@ -105,22 +105,6 @@ void signing_key_drop_ended(struct signing_key *k, int64_t now_ms)
 
 /* ---- hosts ---- */
 
-/* A name whose last part is a number would be an address. */
-static bool signing_is_host_name(struct str s)
-{
-    size_t last = s.n;
-    while (last > 0 && is_digit(s.p[last - 1]))
-        last--;
-    if (last == 0 || (last < s.n && s.p[last - 1] == '.'))
-        return false;
-    for (size_t i = 0; i < s.n; i++) {
-        bool dot = s.p[i] == '.', ends = i == 0 || i + 1 == s.n || s.p[i - 1] == '.';
-        if (dot ? ends : !is_digit(s.p[i]) && !is_alpha(s.p[i]) && s.p[i] != '-' && s.p[i] != '_')
-            return false;
-    }
-    return true;
-}
-
 enum err signing_host_check(char *host, size_t n, struct error *e)
 {
     struct str s = { host, n }, name = s;
@@ -129,7 +113,7 @@ enum err signing_host_check(char *host, size_t n, struct error *e)
     if (wild)
         name = str_sub(s, 2, s.n);
     bool is_address = address_parse(name, &address);
-    if (n > SIGNING_HOST_MAX || (wild && is_address) || (!is_address && !signing_is_host_name(name)))
+    if (n > SIGNING_HOST_MAX || (wild && is_address) || (!is_address && !target_is_host_name(name)))
         return error_field(e, "host",
                            "must be a name such as api.example.com, *.example.com for all names below it, or an "
                            "address, without scheme and port");
@@ -148,13 +132,14 @@ static struct str signing_host_plain(struct str host, char out[TARGET_HOST_MAX])
 
 struct str signing_host(const struct task *t, char out[TARGET_HOST_MAX])
 {
+    char text[TARGET_URL_MAX];
     struct target_url url;
     struct str rest = { 0 }, host = { 0 };
-    if (t->target == TARGET_HTTP && target_url_read(t, &url))
+    if (t->target == TARGET_HTTP && target_url_read(t, text, &url))
         return signing_host_plain(target_host_name(url.host), out);
     if (t->target != TARGET_MESSAGE)
         return S("");
-    struct str broker = target_config_text(t->target_config, "broker", url.text);
+    struct str broker = target_config_text(t->target_config, "broker", text);
     bool is_address = message_target_broker_of(broker) != MESSAGE_TARGET_NAMED;
     return is_address && message_target_next_host(broker, &rest, &host) ? signing_host_plain(host, out) : S("");
 }

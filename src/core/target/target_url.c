@@ -58,22 +58,25 @@ static size_t target_url_find_any(struct str s, size_t from, const char *marks)
     return from;
 }
 
-bool target_url_read(const struct task *t, struct target_url *ret)
+bool target_url_split(struct str url, struct target_url *ret)
 {
-    if (t->target != TARGET_HTTP)
-        return false;
-    struct str url = target_config_text(t->target_config, "url", ret->text);
     size_t colon = str_find(url, ':', 0);
     if (colon + 3 > url.n || !str_eq(str_sub(url, colon, colon + 3), S("://")))
         return false;
-    size_t from = colon + 3, to = target_url_find_any(url, from, "/?#\\");
-    for (size_t at = from; at < to; at++)
+    size_t user = colon + 3, from = user, to = target_url_find_any(url, user, "/?#\\");
+    for (size_t at = user; at < to; at++)
         if (url.p[at] == '@')
             from = at + 1;
     ret->scheme = str_sub(url, 0, colon);
+    ret->user = str_sub(url, user, from);
     ret->host = str_sub(url, from, to);
     ret->path = str_sub(url, to, target_url_find_any(url, to, "?#"));
     return colon > 0 && to > from;
+}
+
+bool target_url_read(const struct task *t, char text[TARGET_URL_MAX], struct target_url *ret)
+{
+    return t->target == TARGET_HTTP && target_url_split(target_config_text(t->target_config, "url", text), ret);
 }
 
 struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX])
@@ -94,10 +97,26 @@ struct str target_host_name(struct str host)
     return str_sub(host, 0, str_find(host, ':', 0));
 }
 
+bool target_is_host_name(struct str s)
+{
+    size_t last = s.n;
+    while (last > 0 && is_digit(s.p[last - 1]))
+        last--;
+    if (last == 0 || (last < s.n && s.p[last - 1] == '.'))
+        return false;
+    for (size_t i = 0; i < s.n; i++) {
+        bool dot = s.p[i] == '.', ends = i == 0 || i + 1 == s.n || s.p[i - 1] == '.';
+        if (dot ? ends : !is_digit(s.p[i]) && !is_alpha(s.p[i]) && s.p[i] != '-' && s.p[i] != '_')
+            return false;
+    }
+    return true;
+}
+
 struct str target_host(const struct task *t, char out[TARGET_HOST_MAX])
 {
+    char text[TARGET_URL_MAX];
     struct target_url u;
-    return target_url_read(t, &u) ? target_url_host(&u, out) : S("");
+    return target_url_read(t, text, &u) ? target_url_host(&u, out) : S("");
 }
 
 struct host_key host_key_of(int32_t tenant, struct str host)

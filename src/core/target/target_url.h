@@ -1,5 +1,6 @@
 #pragma once
-/* core/target/target_url.h - the host and path of an HTTP target, for statistics and displays by host.
+/* core/target/target_url.h - the parts of a URL, and the host of an HTTP target, for statistics, limits and displays by
+ * host. Pure.
  *
  * The result is never used to make a call: whether the text is a valid URL is decided by the runner's parser. It is
  * read before each call, so it allocates no memory and is fast. */
@@ -7,14 +8,18 @@
 
 enum { TARGET_URL_MAX = 1024 /* bytes that are read; the rest is ignored */, TARGET_HOST_MAX = 255 };
 
+/* As written. */
 struct target_url {
-    struct str scheme, host, path; /* as written; host with port, without user and password; path without query */
-    char text[TARGET_URL_MAX];     /* holds the texts above if the url had escapes */
+    struct str scheme;
+    struct str user; /* and password, up to their '@'; empty: there is none */
+    struct str host; /* with its port */
+    struct str path; /* without query. If it begins with a backslash, some parsers take it as part of the host */
 };
 
-/* Returns false for other targets, and if there is no url with a scheme and a host. ret must not move: its texts may
- * point into it. */
-bool target_url_read(const struct task *t, struct target_url *ret);
+/* Returns false if the text has no scheme or no host. */
+bool target_url_split(struct str url, struct target_url *ret);
+/* The url of a task; in `text` if it has escapes. Returns false for other targets, too. */
+bool target_url_read(const struct task *t, char text[TARGET_URL_MAX], struct target_url *ret);
 
 /* The first TARGET_URL_MAX bytes of a member that is an address; empty: there is none. In `out` if it has escapes. */
 struct str target_config_text(struct str config, const char *member, char out[TARGET_URL_MAX]);
@@ -25,6 +30,9 @@ struct str target_host(const struct task *t, char out[TARGET_HOST_MAX]);
 struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX]);
 /* The name or address in a host that target_host returned: without port and brackets. */
 struct str target_host_name(struct str host);
+/* Whether it is written as a name: labels of letters, digits, '-' and '_', without a final dot, of which the last is
+ * not a number, since that would be an address. */
+bool target_is_host_name(struct str s);
 
 /* The bytes by which tables find what a tenant has at a host: the tenant's number, then the host. */
 struct host_key {

@@ -40,9 +40,6 @@ enum err webhook_body_read(const struct task *t, json_t *body, bool has_body, co
 
 const char *webhook_method_name(enum webhook_method m);
 
-/* Whether the text is a valid header name: a token of HTTP. */
-bool is_header_name(struct str s);
-
 /* Checks whether a user may set this header: its name is a token and not reserved, its value visible ASCII. */
 enum err webhook_header_check(struct str name, struct str value, struct error *e) must_use;
 

@@ -119,8 +119,8 @@ static void fingerprint_put_general(struct fingerprint_text *out, struct str s, 
 static void fingerprint_put_url(struct fingerprint_text *out, const struct task *t)
 {
     struct target_url u;
-    char host[TARGET_HOST_MAX];
-    if (!target_url_read(t, &u))
+    char text[TARGET_URL_MAX], host[TARGET_HOST_MAX];
+    if (!target_url_read(t, text, &u))
         return;
     for (size_t i = 0; i < u.scheme.n; i++)
         fingerprint_put_char(out, ascii_lower(u.scheme.p[i]));

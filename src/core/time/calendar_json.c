@@ -209,22 +209,3 @@ bool calendar_of_doc(const struct calendar_doc *d, const char *name, struct aren
     *ret = c;
     return true;
 }
-
-static struct str calendar_find_name(const struct calendar_date *v, size_t n, int64_t day)
-{
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (v[middle].day < day)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < n && v[low].day == day ? v[low].name : S("");
-}
-
-struct str calendar_date_name(const struct calendar_doc *d, int64_t day)
-{
-    struct str name = calendar_find_name(d->included, d->included_count, day);
-    return name.n ? name : calendar_find_name(d->excluded, d->excluded_count, day);
-}

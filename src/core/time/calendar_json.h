@@ -34,6 +34,3 @@ void calendar_head_write(struct jw *w, const struct calendar_doc *d); /* only th
 /* Makes the calendar that the document describes. It borrows name; its dates and their names live in the arena. False:
  * the arena is full. */
 bool calendar_of_doc(const struct calendar_doc *d, const char *name, struct arena *a, struct calendar *ret) must_use;
-
-/* Returns the name of the date, "Christmas Day"; empty if it has no name or is in neither list. */
-struct str calendar_date_name(const struct calendar_doc *d, int64_t day);

@@ -364,15 +364,6 @@ bool recurrence_next(const struct recurrence *r, int64_t from_ms, struct occurre
     return true;
 }
 
-size_t recurrence_between(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret,
-                          size_t max)
-{
-    size_t n = 0;
-    while (n < max && recurrence_next(r, from_ms, &ret[n]) && ret[n].at_ms < until_ms)
-        from_ms = ret[n++].at_ms + 1;
-    return n;
-}
-
 /* ---- skipped occurrences, for previews ---- */
 
 /* A skipped gap is returned as one millisecond before the change, so that it never collides with an occurrence at the

@@ -73,11 +73,6 @@ bool recurrence_next_or_skip(const struct recurrence *r, int64_t from_ms, struct
 bool recurrence_next_entry(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret);
 int64_t occurrence_behind(const struct recurrence *r, const struct occurrence *o); /* from_ms for the next entry */
 
-/* Fills ret with at most max occurrences with from_ms <= at_ms < until_ms; returns how many. For the rest, call again
- * with one millisecond after the last. */
-size_t recurrence_between(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret,
-                          size_t max);
-
 /* The offset within the spread window, in milliseconds. */
 int64_t recurrence_spread(const struct recurrence *r);
 

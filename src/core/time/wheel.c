@@ -108,18 +108,6 @@ struct wheel_entry *wheel_expire(struct wheel *w, int64_t now_ms)
     return e;
 }
 
-struct wheel_entry *wheel_take(struct wheel *w)
-{
-    if (w->count == 0)
-        return NULL;
-    int64_t first = wheel_first_in_ring(w);
-    struct wheel_entry *e = first == INT64_MAX
-                                ? container_of(heap_peek(&w->later), struct wheel_entry, node)
-                                : container_of(w->slots[wheel_slot_of(first)].next, struct wheel_entry, link);
-    wheel_remove(w, e);
-    return e;
-}
-
 int64_t wheel_next(const struct wheel *w)
 {
     struct heap_node *later = heap_peek(&w->later);

@@ -28,6 +28,5 @@ void wheel_add(struct wheel *w, struct wheel_entry *e, int64_t due_ms); /* if du
 void wheel_remove(struct wheel *w, struct wheel_entry *e);
 /* an entry that is due, earliest first; NULL: none */
 struct wheel_entry *wheel_expire(struct wheel *w, int64_t now_ms);
-struct wheel_entry *wheel_take(struct wheel *w);    /* any entry, due or not; NULL: the wheel is empty */
 int64_t wheel_next(const struct wheel *w);          /* earliest due time; INT64_MAX if empty */
 void wheel_rebase(struct wheel *w, int64_t now_ms); /* the clock was set back: all entries are sorted in again */

@@ -126,18 +126,24 @@ static void scheduler_drop_claim(struct scheduler *s, struct claim *c)
 
 static void scheduler_claim_failed(struct scheduler *s, struct claim *c);
 
+/* False: it is dropped, or tried again. */
+static bool scheduler_claim_succeeded(struct scheduler *s, struct claim *c)
+{
+    if (c->disowned)
+        scheduler_drop_claim(s, c);
+    else if (c->op.rc)
+        scheduler_claim_failed(s, c);
+    else
+        return true;
+    return false;
+}
+
 static void scheduler_on_claim_read_back(struct op *op)
 {
     struct claim *c = container_of(op, struct claim, op);
     struct scheduler *s = c->scheduler;
-    if (c->disowned) {
-        scheduler_drop_claim(s, c);
+    if (!scheduler_claim_succeeded(s, c))
         return;
-    }
-    if (op->rc) {
-        scheduler_claim_failed(s, c);
-        return;
-    }
     s->claiming = NULL;
     s->retry_ms = 0;
     if (c->readback.ret.n) { /* else the store can be read, and perhaps not be written */
@@ -221,14 +227,8 @@ static void scheduler_on_claimed(struct op *op)
 {
     struct claim *c = container_of(op, struct claim, op);
     struct scheduler *s = c->scheduler;
-    if (c->disowned) {
-        scheduler_drop_claim(s, c);
+    if (!scheduler_claim_succeeded(s, c))
         return;
-    }
-    if (op->rc) {
-        scheduler_claim_failed(s, c);
-        return;
-    }
     const struct op_claim *a = &c->ask;
     s->claiming = NULL;
     s->retry_ms = s->failing_ms = 0;
@@ -280,7 +280,7 @@ void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max_byt
     writer_submit(s->setup.writer, &c->op);
 }
 
-enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s)
+static enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s)
 {
     return s->suspects ? LANES_DUE : s->isolating ? LANES_SUSPECT : LANES_EITHER;
 }

@@ -184,8 +184,6 @@ void scheduler_settled_unpushed(struct scheduler *s, struct held *h);
 void scheduler_fire(struct scheduler *s);          /* pushes due tasks */
 bool scheduler_has_due(const struct scheduler *s); /* tasks that are to be fired now */
 bool scheduler_may_fire(const struct scheduler *s);
-/* What made a task late that fires now. */
-enum late_cause scheduler_late_cause(const struct scheduler *s, const struct armed *a);
 bool scheduler_falls_back(const struct scheduler *s); /* the queue is down, and this process runs due tasks */
 void scheduler_forget_pushes(struct scheduler *s);    /* the tasks of batches in flight belong to another node */
 
@@ -193,12 +191,10 @@ void scheduler_forget_pushes(struct scheduler *s);    /* the tasks of batches in
 void scheduler_claim(struct scheduler *s);
 int64_t scheduler_next_claim_ms(const struct scheduler *s); /* when a claim is worth making */
 bool scheduler_may_claim(struct scheduler *s);
-enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s);
 void scheduler_measure_claim(struct scheduler *s); /* after a claim was answered, with the time of the next step */
 
 int64_t scheduler_retake_step(struct scheduler *s); /* when to call again */
 void scheduler_disown_retake(struct scheduler *s);
 
 struct held *scheduler_find_held(const struct scheduler *s, struct uuid id, int64_t fence);
-void scheduler_held_free(struct scheduler *s, struct held *h);
 struct held *scheduler_remove_held(struct scheduler *s, struct uuid id, int64_t fence);

@@ -206,7 +206,6 @@ struct allowance {
 #define NO_LIMIT ((struct allowance){ .n = INT64_MAX })
 
 struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms);
-struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t);
 struct allowance lanes_share_allows(const struct lanes *l, const struct pool_tenant *t);
 /* Its pool, its host. */
 struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line, int64_t now_ms);
@@ -267,7 +266,6 @@ void lane_leave_line(struct lanes *l, struct lane_entry *e);
 struct host_entry *lanes_add_host(struct lanes *l, int32_t tenant, struct str host);
 struct host_entry *lanes_find_host(const struct lanes *l, int32_t tenant, struct str host); /* NULL: none */
 void lanes_hosts_release(struct lanes *l);
-struct allowance lanes_host_allows(const struct host_entry *h, int64_t now_ms); /* its breaker */
 /* A task of the host has left its place: if it was a trial, the next one may come. */
 void lanes_host_settled(struct lanes *l, struct host_entry *h);
 static inline bool lane_waits_for_breaker(const struct lane_entry *e)
@@ -284,8 +282,6 @@ int64_t lanes_tenant_share(const struct lanes *l, const struct pool_tenant *t); 
 /* How many tasks of each class may get a place; a lower class has no more room than a higher one. */
 void lanes_pool_room(const struct lanes *l, const struct pool_entry *pool, size_t ret[CLASSES]);
 bool lanes_pool_has_room(const struct lanes *l, const struct pool_entry *pool); /* it has lanes, and a place */
-void lanes_tell_missing(struct lanes *l, struct lane_entry *e); /* its tasks are due, and nobody can run them */
-void lanes_forget_missing(struct lanes *l, struct lane_entry *e);
 /* A round of lanes that no worker serves takes nothing: it asks whether something is due there, so that only lanes with
  * something due are said to lack a worker. */
 bool lanes_is_to_look(const struct lanes *l, int64_t now_ms);

@@ -204,7 +204,7 @@ struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int6
     return a;
 }
 
-struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t)
+static struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t)
 {
     lanes_read_tenant(l, t);
     if (t->rules.disabled)
@@ -229,7 +229,7 @@ static int64_t lanes_host_calls(const struct lanes *l, const struct pool_entry *
     return (int64_t)max_of(l->setup.host_calls * workers / nodes, (size_t)1);
 }
 
-struct allowance lanes_host_allows(const struct host_entry *h, int64_t now_ms)
+static struct allowance lanes_host_allows(const struct host_entry *h, int64_t now_ms)
 {
     if (!h || !h->open)
         return NO_LIMIT;

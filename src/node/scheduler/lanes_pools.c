@@ -296,7 +296,7 @@ struct pool_shortage lanes_shortage(struct lanes *l, const struct lane_entry *e)
     return pool_shortage_of(&l->workers, &e->lane, lanes_tenant_name(l, e->queue->tenant));
 }
 
-void lanes_forget_missing(struct lanes *l, struct lane_entry *e)
+static void lanes_forget_missing(struct lanes *l, struct lane_entry *e)
 {
     struct missing_entry *m = e->missing;
     e->missing = NULL;
@@ -306,7 +306,8 @@ void lanes_forget_missing(struct lanes *l, struct lane_entry *e)
     free(m);
 }
 
-void lanes_tell_missing(struct lanes *l, struct lane_entry *e)
+/* Its tasks are due, and nobody can run them. */
+static void lanes_tell_missing(struct lanes *l, struct lane_entry *e)
 {
     struct pool_shortage s = lanes_shortage(l, e);
     struct missing_entry *m = map_get(&l->missing, str_from(s.missing));

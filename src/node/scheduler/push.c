@@ -278,7 +278,7 @@ void scheduler_forget_pushes(struct scheduler *s)
 
 /* A task that was put aside waited for its host. Of others, of the gates that were closed after the due time, one after
  * the other, the one that was closed for longest is the cause. */
-enum late_cause scheduler_late_cause(const struct scheduler *s, const struct armed *a)
+static enum late_cause scheduler_late_cause(const struct scheduler *s, const struct armed *a)
 {
     const struct task *t = a->task;
     if (s->now.wall_ms - t->due_ms < LATE_MS || (t->aside.n && t->late_by))

@@ -75,7 +75,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
     return s;
 }
 
-void scheduler_held_free(struct scheduler *s, struct held *h)
+static void scheduler_held_free(struct scheduler *s, struct held *h)
 {
     s->suspects -= h->suspect;
     s->parents -= h->is_parent;

@@ -176,12 +176,7 @@ static enum err http_call_refuse_url(struct error *e, const char *why)
 
 static bool http_call_is_host_name(struct str s)
 {
-    for (size_t i = 0; i < s.n; i++) {
-        char c = ascii_lower(s.p[i]);
-        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && c != '-' && c != '.' && c != '_')
-            return false;
-    }
-    return s.n > 0 && s.n < 254;
+    return s.n < 254 && str_is_plain(s, "-._");
 }
 
 /* libcurl normalises the host: 0x7f.1 becomes 127.0.0.1, %61 becomes a. The host must be written as libcurl understands

@@ -255,8 +255,8 @@ static void runner_http_start_calls(struct runner_http *r)
 static struct http_host *runner_http_crowded_host(struct runner_http *r, const struct task *task)
 {
     struct target_url u;
-    char lower[TARGET_HOST_MAX];
-    if (!target_url_read(task, &u))
+    char text[TARGET_URL_MAX], lower[TARGET_HOST_MAX];
+    if (!target_url_read(task, text, &u))
         return NULL;
     size_t n = str_find(u.host, ':', 0);
     if (n > sizeof lower)

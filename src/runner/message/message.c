@@ -1,3 +1,4 @@
+/* One message on its way to a broker: its texts, headers and signature, and how it ended. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -124,14 +124,11 @@ static void sender_set_trust(const struct sender *s, CURL *h)
     curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 }
 
-/* setting_check has accepted it: it has no user name. */
-static bool sender_is_literal(struct str url)
+static bool sender_is_literal(struct str text)
 {
+    struct target_url url;
     struct address a;
-    size_t at = str_find(url, ':', 0) + 3, end = at;
-    while (end < url.n && !memchr("/?", url.p[end], 2))
-        end++;
-    return at < end && address_parse(target_host_name(str_sub(url, at, end)), &a);
+    return target_url_split(text, &url) && address_parse(target_host_name(url.host), &a);
 }
 
 static void sender_set_http(struct sending *x, const struct send_request *r)

@@ -3,16 +3,15 @@
 #include <assert.h>
 
 #include "base/buf.h"
+#include "core/target/target_url.h"
 
 enum { KEY_MAX = 4096 };
 
 /* Of Slack the URL itself: it may be encrypted, and then each setting is a place of its own. */
 static struct str channel_host(enum channel_kind kind, const struct channel *c)
 {
-    size_t from = str_find(c->url, '/', 0) + 2;
-    if (kind == CHANNEL_SLACK_WEBHOOK || from > c->url.n)
-        return c->url;
-    return str_sub(c->url, from, str_find(c->url, '/', from));
+    struct target_url url;
+    return kind != CHANNEL_SLACK_WEBHOOK && target_url_split(c->url, &url) ? url.host : c->url;
 }
 
 static uint64_t channel_hash(int32_t tenant, enum channel_kind kind, const struct channel *c)

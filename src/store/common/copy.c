@@ -138,7 +138,7 @@ static void copy_add_column(struct buf *b, const struct column *c, const void *r
 
 enum { JSON_MAX = 1 << 20 };
 
-struct copy_sum copy_sum_of(const struct copy_kind *k, const void *row, struct buf *scratch)
+static struct copy_sum copy_sum_of(const struct copy_kind *k, const void *row, struct buf *scratch)
 {
     static const struct hash_key keys[] = { { 1, 2 }, { 3, 4 } };
     cleanup_with(buf_release) struct buf json;
@@ -149,14 +149,14 @@ struct copy_sum copy_sum_of(const struct copy_kind *k, const void *row, struct b
     return (struct copy_sum){ 1, { hash_bytes(keys[0], buf_str(scratch)), hash_bytes(keys[1], buf_str(scratch)) } };
 }
 
-void copy_sum_add(struct copy_sum *s, struct copy_sum of)
+static void copy_sum_add(struct copy_sum *s, struct copy_sum of)
 {
     s->rows += of.rows;
     s->v[0] += of.v[0];
     s->v[1] += of.v[1];
 }
 
-bool copy_sum_eq(struct copy_sum a, struct copy_sum b)
+static bool copy_sum_eq(struct copy_sum a, struct copy_sum b)
 {
     return a.rows == b.rows && a.v[0] == b.v[0] && a.v[1] == b.v[1];
 }

@@ -83,9 +83,6 @@ struct copy_sum {
     int64_t rows;
     uint64_t v[2];
 };
-struct copy_sum copy_sum_of(const struct copy_kind *k, const void *row, struct buf *scratch); /* of one row */
-void copy_sum_add(struct copy_sum *s, struct copy_sum of);
-bool copy_sum_eq(struct copy_sum a, struct copy_sum b);
 
 /* ---- the source (store/sqlite/copy_source.c) ---- */
 

@@ -47,6 +47,18 @@ struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t
     return next;
 }
 
+/* ---- OP_CATALOG ---- */
+
+enum err catalog_check(const struct catalog_change *c, int64_t version, struct error *e)
+{
+    if (!version && (c->remove || c->version > 0))
+        return error_set(e, ERR_NOT_FOUND, "there is no such entry");
+    if (c->version == -1 || c->version == version)
+        return ERR_OK;
+    (void)error_set(e, ERR_CONFLICT, "the entry has changed since");
+    return error_in(e, "version");
+}
+
 /* ---- OP_CATCH_UP ---- */
 
 enum catch_up_fate catch_up_visit(struct catch_up_scan *m, const struct task *occurrence, bool holds_slot)

@@ -1,6 +1,6 @@
 #pragma once
-/* store/common/edits.h - the decisions of OP_PUT and OP_CATCH_UP, shared by every store that uses SQL. The stores read
- * and write the rows. */
+/* store/common/edits.h - the decisions of OP_PUT, OP_CATALOG and OP_CATCH_UP, shared by every store that uses SQL. The
+ * stores read and write the rows. */
 #include "port/store.h"
 
 /* ---- OP_PUT ---- */
@@ -26,6 +26,11 @@ bool put_withdraw(struct op_put *op, const struct task *occurrence, int64_t *run
 
 /* The new row, except for slots. */
 struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t runs);
+
+/* ---- OP_CATALOG ---- */
+
+/* Whether the entry has the version that the change expects; 0: there is none. */
+enum err catalog_check(const struct catalog_change *c, int64_t version, struct error *e) must_use;
 
 /* ---- OP_CATCH_UP ---- */
 

@@ -34,6 +34,17 @@ enum err reader_no_room(struct error *e)
     return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
 }
 
+enum err reader_copy_tasks(const struct task *v, size_t n, struct arena *a, struct tasks *ret, struct error *e)
+{
+    struct task *copy = arena_alloc(a, n * sizeof *copy);
+    if (!copy)
+        return reader_no_room(e);
+    if (n)
+        memcpy(copy, v, n * sizeof *copy);
+    *ret = (struct tasks){ copy, n };
+    return ERR_OK;
+}
+
 struct uuid reader_place(int64_t at, int64_t skip)
 {
     struct uuid u;

@@ -38,5 +38,9 @@ enum err definition_page_add(struct definition_page *page, const struct definiti
 enum err sealed_page_add(struct sealed_page *page, const struct task *t, size_t i, size_t max, struct arena *a,
                          bool *ret_has_room, struct error *e) must_use;
 
+/* Copies tasks into the arena, as a result; their texts are there already. */
+enum err reader_copy_tasks(const struct task *v, size_t n, struct arena *a, struct tasks *ret,
+                           struct error *e) must_use;
+
 enum err reader_not_found(const char *what, struct error *e);
 enum err reader_no_room(struct error *e);

@@ -3,6 +3,7 @@
  * A catalog entry is locked before its version is checked. An entry that does not exist cannot be locked: if two
  * transactions insert it at once, the first succeeds; the second inserts nothing, then finds and locks the existing
  * entry. Catalog and key operations run in a savepoint. */
+#include "store/common/edits.h"
 #include "store/postgres/internal.h"
 
 /* ---- the catalog ---- */
@@ -33,17 +34,6 @@ static enum err pg_catalog_lock_entry(struct store_postgres *s, const struct cat
     if (r.rows)
         *ret = (struct pg_catalog_current){ pg_i64(&r, 0, 0), pg_i64(&r, 0, 1) };
     return ERR_OK;
-}
-
-static enum err pg_catalog_check_version(const struct catalog_change *c, const struct pg_catalog_current *now,
-                                         struct error *e)
-{
-    if (!now->version && (c->remove || c->version > 0))
-        return error_set(e, ERR_NOT_FOUND, "there is no such entry");
-    if (c->version == -1 || c->version == now->version)
-        return ERR_OK;
-    (void)error_set(e, ERR_CONFLICT, "the entry has changed since");
-    return error_in(e, "version");
 }
 
 static enum err pg_catalog_remove_entry(struct store_postgres *s, const struct catalog_entry *x, struct error *e)
@@ -92,7 +82,7 @@ static enum err pg_catalog_try_change(struct store_postgres *s, struct catalog_c
                                       bool *ret_done, struct error *e)
 {
     struct pg_catalog_current now = { 0 };
-    if (pg_catalog_lock_entry(s, &c->entry, &now, e) || pg_catalog_check_version(c, &now, e))
+    if (pg_catalog_lock_entry(s, &c->entry, &now, e) || catalog_check(c, now.version, e))
         return e->code;
     *ret_done = true;
     if (c->remove) {

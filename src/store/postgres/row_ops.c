@@ -295,11 +295,5 @@ enum err pg_read_tasks(struct store_postgres *s, const struct pg_result *r, size
 
 enum err pg_scratch_take(struct store_postgres *s, size_t n, struct arena *a, struct tasks *ret, struct error *e)
 {
-    struct task *v = arena_alloc(a, n * sizeof *v);
-    if (!v)
-        return reader_no_room(e);
-    if (n)
-        memcpy(v, s->scratch, n * sizeof *v);
-    *ret = (struct tasks){ v, n };
-    return ERR_OK;
+    return reader_copy_tasks(s->scratch, n, a, ret, e);
 }

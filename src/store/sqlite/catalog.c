@@ -2,6 +2,7 @@
  * savepoint. */
 #include <assert.h>
 
+#include "store/common/edits.h"
 #include "store/sqlite/internal.h"
 
 static_assert(CATALOG_JOB == 4, "the index catalog_jobs and ST_JOBS_OLD name it by this number");
@@ -28,16 +29,6 @@ static enum err sqlite_catalog_find(struct store_sqlite *s, const struct catalog
     return ERR_OK;
 }
 
-static enum err sqlite_catalog_check(const struct catalog_change *c, const struct catalog_row *now, struct error *e)
-{
-    if (!now->version && (c->remove || c->version > 0))
-        return error_set(e, ERR_NOT_FOUND, "there is no such entry");
-    if (c->version == -1 || c->version == now->version)
-        return ERR_OK;
-    (void)error_set(e, ERR_CONFLICT, "the entry has changed since");
-    return error_in(e, "version");
-}
-
 static enum err sqlite_catalog_remove(struct store_sqlite *s, int64_t rowid, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CATALOG_REMOVE);
@@ -60,7 +51,7 @@ static enum err sqlite_catalog_put(struct store_sqlite *s, int64_t rowid, const 
 static enum err sqlite_catalog_change(struct store_sqlite *s, struct catalog_change *c, int64_t now_ms, struct error *e)
 {
     struct catalog_row now = { 0 };
-    if (sqlite_catalog_find(s, &c->entry, &now, e) || sqlite_catalog_check(c, &now, e))
+    if (sqlite_catalog_find(s, &c->entry, &now, e) || catalog_check(c, now.version, e))
         return e->code;
     if (c->remove) {
         if (c->entry.kind == CATALOG_CALENDAR && sqlite_calendar_check_unused(s, &c->entry, e))

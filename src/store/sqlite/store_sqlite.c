@@ -467,13 +467,7 @@ enum err scratch_read_due(struct store_sqlite *s, sqlite3_stmt *st, size_t n, st
 
 enum err scratch_take(struct store_sqlite *s, size_t n, struct arena *a, struct tasks *ret, struct error *e)
 {
-    struct task *v = arena_alloc(a, n * sizeof *v);
-    if (!v)
-        return reader_no_room(e);
-    if (n)
-        memcpy(v, s->scratch, n * sizeof *v);
-    *ret = (struct tasks){ v, n };
-    return ERR_OK;
+    return reader_copy_tasks(s->scratch, n, a, ret, e);
 }
 
 /* ---- apply ---- */

@@ -80,6 +80,20 @@ static void control_characters_and_separators_are_found(void **state)
     assert_false(str_has_control((struct str){ "\xe2\x80\xa8", 2 })); /* it ends there */
 }
 
+static void plain_texts_have_letters_digits_and_the_given_marks(void **state)
+{
+    (void)state;
+    assert_true(str_is_plain(S("azAZ09"), ""));
+    assert_true(str_is_plain(S("a.b-c"), ".-"));
+    assert_false(str_is_plain(S("a.b_c"), ".-"));
+    assert_false(str_is_plain(S(""), ".-"));
+    assert_false(str_is_plain(nothing, ""));
+    assert_false(str_is_plain(S("a\0b"), ".-")); /* the NUL behind the marks is none of them */
+    assert_false(str_is_plain(S("\xc3\xa4"), ""));
+    for (const char *c = "@[`{/: "; *c; c++)
+        assert_false(str_is_plain((struct str){ c, 1 }, ""));
+}
+
 static void parts_are_views_of_the_whole(void **state)
 {
     (void)state;
@@ -326,6 +340,7 @@ int main(void)
         cmocka_unit_test(a_prefix_starts_a_text),
         cmocka_unit_test(trim_takes_blanks_off_both_ends),
         cmocka_unit_test(control_characters_and_separators_are_found),
+        cmocka_unit_test(plain_texts_have_letters_digits_and_the_given_marks),
         cmocka_unit_test(parts_are_views_of_the_whole),
         cmocka_unit_test(find_gives_the_first_place_or_the_length),
         cmocka_unit_test(cut_gives_the_pieces_in_turn),

@@ -66,9 +66,6 @@ static void a_document_makes_a_calendar(void **state)
     assert_str(calendar_reason(&c, day(2026, 12, 26)), "");
     assert_false(calendar_is_business_day(&c, day(2026, 12, 27))); /* a Sunday */
     assert_true(calendar_is_business_day(&c, day(2026, 12, 28)));
-    assert_str(calendar_date_name(&d, day(2026, 1, 1)), "New Year");
-    assert_str(calendar_date_name(&d, day(2026, 12, 25)), "");
-    assert_str(calendar_date_name(&d, day(2027, 1, 1)), "");
 }
 
 static void nothing_said_excludes_nothing(void **state)
@@ -98,14 +95,6 @@ static void dates_are_sorted_and_each_is_there_once_with_its_name(void **state)
     assert_int_equal(d.excluded[1].day, day(2026, 5, 1));
     assert_int_equal(d.excluded[2].day, day(2026, 12, 25));
     assert_str(d.excluded[2].name, "Xmas");
-}
-
-static void the_name_of_an_included_date_comes_first(void **state)
-{
-    (void)state;
-    struct calendar_doc d = must_read(S("{\"excluded\": [{\"date\": \"2026-12-24\", \"name\": \"Eve\"}],"
-                                        " \"included\": [{\"date\": \"2026-12-24\", \"name\": \"Inventory\"}]}"));
-    assert_str(calendar_date_name(&d, day(2026, 12, 24)), "Inventory");
 }
 
 static void a_document_comes_back_as_it_was_written(void **state)
@@ -210,7 +199,6 @@ int main(void)
         cmocka_unit_test(a_document_makes_a_calendar),
         cmocka_unit_test(nothing_said_excludes_nothing),
         cmocka_unit_test(dates_are_sorted_and_each_is_there_once_with_its_name),
-        cmocka_unit_test(the_name_of_an_included_date_comes_first),
         cmocka_unit_test(a_document_comes_back_as_it_was_written),
         cmocka_unit_test(errors_name_field_and_index),
         cmocka_unit_test(a_name_that_is_too_long_is_refused),

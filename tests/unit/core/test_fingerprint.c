@@ -3,23 +3,7 @@
 
 #include <stdio.h>
 
-#include "check.h"
-
-static struct arena arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&arena, 1 << 20);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
+#include "check_with_arena.h"
 
 static struct str place_of(enum target_kind target, const char *config)
 {
@@ -172,5 +156,5 @@ int main(void)
         cmocka_unit_test(a_fingerprint_is_the_same_for_ever),
         cmocka_unit_test(a_very_long_error_is_looked_at_as_far_as_needed),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, arena_set_up, arena_tear_down);
 }

@@ -1,9 +1,7 @@
 #include <stdlib.h>
 
-#include "check.h"
+#include "check_with_arena.h"
 #include "core/target/message_target.h"
-
-static struct arena arena;
 
 static enum err read_letter(const char *config, const char *payload, struct message_target *ret, struct error *e)
 {
@@ -118,20 +116,6 @@ static void what_is_no_broker_is_refused(void **state)
     }
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, 1 << 20);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,5 +125,5 @@ int main(void)
         cmocka_unit_test(hosts_come_without_ports_and_brackets),
         cmocka_unit_test(what_is_no_broker_is_refused),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, arena_set_up, arena_tear_down);
 }

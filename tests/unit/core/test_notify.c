@@ -1,27 +1,13 @@
 /* Settings, incidents and messages of notifications. */
-#include "check.h"
+#include "check_with_arena.h"
+
+#include <stdio.h>
 
 #include "base/json/json.h"
 #include "core/notify/notification.h"
 
 #define NOW INT64_C(1770710400000) /* 2026-02-10T08:00:00Z */
 enum { SECOND = 1000, MINUTE = 60000, HOUR = 3600000 };
-
-static struct arena arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, 1 << 20);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 static struct setting some_setting(void)
 {
@@ -88,6 +74,55 @@ static void a_setting_comes_back_as_it_was_written(void **state)
     setting_write(&w, &back, true);
     jw_object_end(&w);
     assert_null(strstr(buf_cstr(&again), "whsec_x"));
+}
+
+/* NULL: the url is accepted. */
+static void check_url(const char *url, const char *why)
+{
+    struct setting s = some_setting();
+    struct error e = { 0 };
+    s.channel.url = str_from(url);
+    enum err rc = setting_check(&s, &e);
+    if (rc != (why ? ERR_INVALID : ERR_OK) || (why && !strstr(e.text, why)))
+        fail_msg("%s: %s", url, e.text);
+}
+
+static void the_host_of_a_channel_is_a_name_or_an_address_as_everybody_reads_it(void **state)
+{
+    (void)state;
+    static const char *const good[] = { "https://hooks.example.com",      "http://localhost:8080/x",
+                                        "https://a_b-c.example?x=1",      "https://example.com./x",
+                                        "https://3com.com/a@b",           "http://192.0.2.1:80/",
+                                        "http://[2001:db8::1]:8443/a\\b", "https://Example.COM:0443/" };
+    static const char *const hosts[] = { "127.1",      "0x7f.1", "2130706433", "0x7f000001", "127.0.0.1.", "127.0.0.01",
+                                         "a.0x1",      "a.7",    ".",          "a..b",       "a..",        ".a",
+                                         "[::1",       "[::1]x", "[example]",  "[]",         "a%62",       "a\\b",
+                                         "a\\@b.test", "a,b",    "1.2.3.4.5",  "a.1b" };
+    static const struct {
+        const char *url, *why;
+    } rows[] = {
+        { "", "must start with https:// or http:// and a host" },
+        { "ftp://a.test/", "must start with https:// or http:// and a host" },
+        { "https:///x", "must start with https:// or http:// and a host" },
+        { "https://a.test/\xc3\xa4", "must be visible ASCII" },
+        { "https://me:pw@a.test/", "must not hold a user name or password" },
+        { "https://@a.test/", "must not hold a user name or password" },
+        { "https://a.test/#x", "must not have a fragment" },
+        { "https://a.test:/", "has no valid port" },
+        { "https://a.test:0/", "has no valid port" },
+        { "https://a.test:-1/", "has no valid port" },
+        { "https://a.test:65536/", "has no valid port" },
+        { "https://::1/", "has no valid port" },
+    };
+    for (size_t i = 0; i < array_count(good); i++)
+        check_url(good[i], NULL);
+    for (size_t i = 0; i < array_count(hosts); i++) {
+        char url[64];
+        snprintf(url, sizeof url, "https://%s/x", hosts[i]);
+        check_url(url, "must have its host written plainly");
+    }
+    for (size_t i = 0; i < array_count(rows); i++)
+        check_url(rows[i].url, rows[i].why);
 }
 
 static void a_setting_wants_what_it_says_and_matches_by_prefix(void **state)
@@ -556,9 +591,10 @@ static void mail_has_the_headers_that_a_machine_must_send(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define T(f) cmocka_unit_test_setup_teardown(f, arena_set_up, arena_tear_down)
     const struct CMUnitTest tests[] = {
         T(a_setting_comes_back_as_it_was_written),
+        T(the_host_of_a_channel_is_a_name_or_an_address_as_everybody_reads_it),
         T(a_setting_wants_what_it_says_and_matches_by_prefix),
         T(it_is_told_after_the_wait_and_again_after_the_interval),
         T(a_recovery_is_told_if_it_is_wanted_or_the_only_message),

@@ -1,25 +1,9 @@
 /* core/task/pause: who paused a task, why and until when. */
 #include "core/task/pause.h"
 
-#include "check.h"
+#include "check_with_arena.h"
 
 #define NOW 1767225600000LL
-
-static struct arena arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&arena, 1 << 20);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 static void a_pause_comes_back_as_it_was_set(void **state)
 {
@@ -70,5 +54,5 @@ int main(void)
         cmocka_unit_test(a_pause_without_an_end_has_none),
         cmocka_unit_test(only_a_paused_task_has_a_pause),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, arena_set_up, arena_tear_down);
 }

@@ -1,25 +1,9 @@
 /* core/sharing/queue_rules: the limits and the pause of a queue. */
 #include "core/sharing/queue_rules.h"
 
-#include "check.h"
+#include "check_with_arena.h"
 
 #define NOW 1767225600000LL
-
-static struct arena arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&arena, 1 << 20);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 static struct queue_rules must_read(struct str doc)
 {
@@ -172,5 +156,5 @@ int main(void)
         cmocka_unit_test(a_resumed_queue_doubles_each_second_for_ten),
         cmocka_unit_test(a_pause_that_ended_by_itself_ramps_up_too),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, arena_set_up, arena_tear_down);
 }

@@ -69,11 +69,30 @@ static void its_parts_are_as_they_were_written(void **state)
 {
     (void)state;
     struct task t = http_task("{\"url\": \"https://A.example:443/x/Y?z=1#w\"}");
+    char text[TARGET_URL_MAX];
     struct target_url u;
-    assert_true(target_url_read(&t, &u));
+    assert_true(target_url_read(&t, text, &u));
     assert_str(u.scheme, "https");
+    assert_str(u.user, "");
     assert_str(u.host, "A.example:443");
     assert_str(u.path, "/x/Y");
+    assert_true(target_url_split(S("smtp://me:p@ss@[::1]:25\\x"), &u));
+    assert_str(u.user, "me:p@ss@");
+    assert_str(u.host, "[::1]:25");
+    assert_str(u.path, "\\x");
+    assert_false(target_url_split(S("http://me@/x"), &u));
+}
+
+static void a_name_is_made_of_labels_and_is_no_number(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "a", "api.example.com", "a_b-c.example", "7.example", "3com.4a" };
+    static const char *const others[] = { "",    ".",         "a.",  ".a",   "a..b", "7",
+                                          "a.7", "127.0.0.1", "a b", "a:80", "[a]",  "\xc3\xa4" };
+    for (size_t i = 0; i < array_count(names); i++)
+        assert_true(target_is_host_name(str_from(names[i])));
+    for (size_t i = 0; i < array_count(others); i++)
+        assert_false(target_is_host_name(str_from(others[i])));
 }
 
 static void a_key_may_be_escaped_and_stand_anywhere(void **state)
@@ -123,6 +142,7 @@ int main(void)
         cmocka_unit_test(the_host_is_in_small_letters_and_without_what_goes_without_saying),
         cmocka_unit_test(the_name_of_a_host_has_no_port_and_no_brackets),
         cmocka_unit_test(its_parts_are_as_they_were_written),
+        cmocka_unit_test(a_name_is_made_of_labels_and_is_no_number),
         cmocka_unit_test(a_key_may_be_escaped_and_stand_anywhere),
         cmocka_unit_test(without_a_url_there_is_no_host),
         cmocka_unit_test(what_is_too_long_is_cut),

@@ -1,23 +1,7 @@
 /* core/sharing/tenant_rules: a tenant and its limits. */
 #include "core/sharing/tenant_rules.h"
 
-#include "check.h"
-
-static struct arena arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&arena, 1 << 20);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
+#include "check_with_arena.h"
 
 static struct tenant_rules must_read(struct str doc)
 {
@@ -109,5 +93,5 @@ int main(void)
         cmocka_unit_test(no_limits_are_null),
         cmocka_unit_test(errors_name_the_field),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, arena_set_up, arena_tear_down);
 }

@@ -26,6 +26,7 @@ static void a_place_is_a_host_of_a_tenant(void **state)
     int a = place_of(ACME, CHANNEL_HTTP_WEBHOOK, "https://a.example/x");
     assert_int_equal(place_of(ACME, CHANNEL_PUSH, "https://a.example/"), a);
     assert_int_equal(place_of(ACME, CHANNEL_PUSH, "https://a.example"), a);
+    assert_int_equal(place_of(ACME, CHANNEL_PUSH, "https://a.example?x=/y"), a);
     assert_int_not_equal(place_of(ZOO, CHANNEL_HTTP_WEBHOOK, "https://a.example/x"), a);
     assert_int_not_equal(place_of(ACME, CHANNEL_HTTP_WEBHOOK, "https://a.example:8443/x"), a);
     assert_int_not_equal(place_of(ACME, CHANNEL_SLACK_WEBHOOK, "https://a.example/1"),

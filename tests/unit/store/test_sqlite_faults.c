@@ -2,6 +2,7 @@
  * leaves a half-done change, and the store works again when the disk does. */
 #include "sqlite_fixture.h"
 
+#include "failing_statement.h"
 #include "store/sqlite/migrate.h"
 
 /* ---- a fault at a commit ---- */
@@ -281,28 +282,11 @@ static void a_read_that_fails_undoes_the_whole_batch(void **state)
 
 /* ---- a fault at each statement ---- */
 
-/* SQLite's progress handler, on any connection: the nth call interrupts the statement. */
-static int64_t steps_left = INT64_MAX;
-
-static int ask(void *context)
-{
-    (void)context;
-    return steps_left != INT64_MAX && steps_left-- <= 0;
-}
-
-static int ask_each_connection(sqlite3 *db, char **message, const void *api)
-{
-    (void)message;
-    (void)api;
-    sqlite3_progress_handler(db, 1, ask, NULL);
-    return SQLITE_OK;
-}
-
 static void a_statement_that_fails_undoes_the_whole_batch(void **state)
 {
     struct fixture *f = *state;
     static struct everything v;
-    sqlite3_auto_extension((void (*)(void))ask_each_connection);
+    failing_statement_begin();
     open_store(f);
     prepare(f, &v);
     enum err rc = ERR_UNAVAILABLE;
@@ -311,9 +295,9 @@ static void a_statement_that_fails_undoes_the_whole_batch(void **state)
         struct error e = { 0 };
         for (size_t i = 0; i < array_count(v.all); i++)
             arena_reset(&v.all[i]->arena);
-        steps_left = n;
+        failing_statement_after(n);
         rc = store_apply(f->store, v.all, array_count(v.all), &e);
-        steps_left = INT64_MAX;
+        failing_statement_after(INT64_MAX);
         if (!rc || get(f, v.fresh[0].id, &t) == ERR_OK)
             break; /* allowed: the commit succeeded, and only its answer was lost */
         assert_int_equal(rc, ERR_UNAVAILABLE);
@@ -325,7 +309,7 @@ static void a_statement_that_fails_undoes_the_whole_batch(void **state)
         assert_all_happened(f, &v);
     assert_int_equal(get(f, v.fresh[1].id, &t), ERR_OK);
     release_operations(&v);
-    sqlite3_cancel_auto_extension((void (*)(void))ask_each_connection);
+    failing_statement_end();
 }
 
 /* Calls every verb of a reader in turn, until one fails. */

@@ -1,6 +1,7 @@
 /* Slots in the SQLite store: after a restart, after a migration, and in a damaged file. */
 #include "sqlite_fixture.h"
 
+#include "failing_statement.h"
 #include "store/sqlite/migrate.h"
 
 static struct task keyed_task(struct fixture *f)
@@ -186,23 +187,6 @@ static void damaged_gates_are_told(void **state)
 
 /* ---- a fault at each statement ---- */
 
-/* SQLite's progress handler: the nth call interrupts the statement. */
-static int64_t steps_left = INT64_MAX;
-
-static int ask(void *context)
-{
-    (void)context;
-    return steps_left != INT64_MAX && steps_left-- <= 0;
-}
-
-static int ask_each_connection(sqlite3 *db, char **message, const void *api)
-{
-    (void)message;
-    (void)api;
-    sqlite3_progress_handler(db, 1, ask, NULL);
-    return SQLITE_OK;
-}
-
 /* All state of slots, as one text. */
 static void dump(struct fixture *f, char *out, size_t size)
 {
@@ -279,7 +263,7 @@ static void a_statement_that_fails_leaves_every_slot_where_it_was(void **state)
     struct fixture *f = *state;
     static struct crowd c;
     static char before[16384], after[16384];
-    sqlite3_auto_extension((void (*)(void))ask_each_connection);
+    failing_statement_begin();
     open_store(f);
     make_crowd(f, &c);
     dump(f, before, sizeof before);
@@ -288,9 +272,9 @@ static void a_statement_that_fails_leaves_every_slot_where_it_was(void **state)
     for (int64_t n = 0; rc; n += 3, failures++) {
         struct error e = { 0 };
         assert_true(n < 20000);
-        steps_left = n;
+        failing_statement_after(n);
         rc = store_apply(f->store, c.ops, 2, &e);
-        steps_left = INT64_MAX;
+        failing_statement_after(INT64_MAX);
         dump(f, after, sizeof after);
         if (rc && strcmp(before, after) != 0)
             break; /* allowed: the commit succeeded, and only its answer was lost */
@@ -311,7 +295,7 @@ static void a_statement_that_fails_leaves_every_slot_where_it_was(void **state)
     assert_int_equal(holders(f, S("c:1:db")).v[0].state, TASK_SCHEDULED);
     assert_int_equal(number(f, "SELECT count(*) FROM slots"), 3);
     assert_in_order(f, NEWEST_POOL);
-    sqlite3_cancel_auto_extension((void (*)(void))ask_each_connection);
+    failing_statement_end();
 }
 
 int main(void)

@@ -165,15 +165,14 @@ static const struct named_fact incident_facts[] = {
 static void notify_print_incident(struct verb_work *w, const json_t *incident, struct buf *out)
 {
     cleanup_with(table_release) struct table t;
-    size_t n = json_count_at(incident, "tasks");
+    size_t i;
+    const json_t *task, *tasks = json_at(incident, "tasks");
     named_facts_print(w->cli, incident, incident_facts, array_count(incident_facts), out);
     table_init(&t, TASK_COLUMNS);
-    if (n)
+    if (json_array_size(tasks))
         table_row(&t, TASK_COLUMNS, "TASK", "NAME", "QUEUE", "SCHEDULED", "ERROR");
-    for (size_t i = 0; i < n; i++) {
-        char path[32], at[WHEN_TEXT];
-        snprintf(path, sizeof path, "tasks[%zu]", i);
-        const json_t *task = json_at(incident, path);
+    json_array_foreach (tasks, i, task) {
+        char at[WHEN_TEXT];
         table_row(&t, TASK_COLUMNS, table_text(&t, json_text_at(task, "id")),
                   table_text(&t, json_text_at(task, "name")), table_text(&t, json_text_at(task, "queue")),
                   notify_time(task, "scheduled_for", at), table_text(&t, json_text_at(task, "error")));
@@ -204,15 +203,14 @@ static const struct named_fact message_facts[] = {
 static void notify_print_message(struct verb_work *w, const json_t *message, struct buf *out)
 {
     cleanup_with(table_release) struct table t;
-    size_t n = json_count_at(message, "history");
+    size_t i;
+    const json_t *act, *history = json_at(message, "history");
     named_facts_print(w->cli, message, message_facts, array_count(message_facts), out);
     table_init(&t, HISTORY_COLUMNS);
-    if (n)
+    if (json_array_size(history))
         table_row(&t, HISTORY_COLUMNS, "AT", "WHAT", "BY", "STATUS", "ERROR");
-    for (size_t i = 0; i < n; i++) {
-        char path[32], at[WHEN_TEXT], status[32];
-        snprintf(path, sizeof path, "history[%zu]", i);
-        const json_t *act = json_at(message, path);
+    json_array_foreach (history, i, act) {
+        char at[WHEN_TEXT], status[32];
         number_text(act, "http_status", status);
         table_row(&t, HISTORY_COLUMNS, notify_time(act, "at", at), table_text(&t, json_text_at(act, "what")),
                   table_text(&t, json_text_at(act, "by")), status, table_text(&t, json_text_at(act, "error")));

@@ -104,7 +104,7 @@ static const struct named_fact setting_facts[] = {
     { "Changed", "updated_at", FACT_MOMENT },
 };
 
-/* Its state, what it tells, and whom, in sentences before the facts. */
+/* The facts; then its state, what it tells and whom, in sentences. */
 void notify_print_setting(struct verb_work *w, const json_t *setting, struct buf *out)
 {
     char state[CELL_TEXT];
@@ -115,11 +115,9 @@ void notify_print_setting(struct verb_work *w, const json_t *setting, struct buf
     buf_text(out, " to ");
     notify_place_text(setting, out);
     buf_text(out, ".\n");
-    size_t steps = json_count_at(setting, "steps");
-    for (size_t i = 0; i < steps; i++) {
-        char path[32];
-        snprintf(path, sizeof path, "steps[%zu]", i);
-        const json_t *step = json_at(setting, path);
+    size_t i;
+    const json_t *step;
+    json_array_foreach (json_at(setting, "steps"), i, step) {
         buf_printf(out, "Step %zu, after ", i + 1);
         table_plain_text(json_text_at(step, "after"), SIZE_MAX, out);
         buf_text(out, ": ");

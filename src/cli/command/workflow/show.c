@@ -503,7 +503,8 @@ static bool run_watch_pause(struct run_watch *x)
     return true;
 }
 
-enum exit_code workflow_watch(struct verb_work *w, const char *id)
+/* Follows a run until it is final, and prints it. EXIT_REFUSED if it is then not COMPLETED. */
+static enum exit_code workflow_watch(struct verb_work *w, const char *id)
 {
     struct run_watch x = { .last = { .w = w, .id = id } };
     cleanup_with(buf_release) struct buf out;

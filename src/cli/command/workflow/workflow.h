@@ -12,9 +12,6 @@ enum { WORKFLOW_PATH = 1024, WORKFLOW_OUT_MAX = 64 << 20 };
 enum exit_code workflow_find_run(struct verb_work *w, char ret_id[UUID_TEXT + 1]) must_use;
 enum exit_code workflow_find_run_word(struct verb_work *w, struct str word, char ret_id[UUID_TEXT + 1]) must_use;
 
-/* Follows a run until it is final, and prints it. EXIT_REFUSED if it is then not COMPLETED. */
-enum exit_code workflow_watch(struct verb_work *w, const char *id) must_use;
-
 /* One step of a run, or one item of it: "load", "mail/17" or "mail[17]". */
 enum exit_code workflow_show_step(struct verb_work *w, const char *run, struct str word) must_use;
 

@@ -1,4 +1,4 @@
-/* Rows of runs and steps (store/postgres/runs.h). */
+/* Rows of runs and steps (store/postgres/flow/runs.h). */
 #include <assert.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-/* server/signing/reseal_catalog.h - encrypts the secrets of notification settings and signing keys with the first key
- * of the key file. */
+/* server/reseal_catalog.h - encrypts the secrets of notification settings and signing keys with the first key
+ * of the key file. The thread that owns the reader. */
 #include "port/secrets.h"
 #include "port/store.h"
 

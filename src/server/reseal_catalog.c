@@ -1,5 +1,5 @@
 /* Encrypts the secrets of catalog entries again, as server_reencryption.c does with those of tasks. */
-#include "server/signing/reseal_catalog.h"
+#include "server/reseal_catalog.h"
 
 #include "core/notify/setting.h"
 #include "port/signer.h"
