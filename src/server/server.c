@@ -423,9 +423,14 @@ static void server_on_expired(void *context, const struct task *t, enum task_sta
     transition_log_changed(a->transitions, t, from);
 }
 
-static void server_on_gated(void *context, const struct task *t)
+/* The store has told of a task that found no slot (port/store/changes.h). */
+static void server_on_gated(void *context, const struct task *t, bool is_missed)
 {
-    server_on_expired(context, t, TASK_SCHEDULED);
+    struct server *a = context;
+    if (a->http)
+        live_on_written(api_server_live(a->http), t, 1);
+    if (is_missed)
+        transition_log_created(a->transitions, t, 1);
 }
 
 static void server_describe(void *context, struct jw *w)
@@ -439,9 +444,6 @@ static void server_make_node(struct server *a)
 {
     uint64_t seed;
     crypto_random(&seed, sizeof seed);
-    process_name(a->name);
-    a->transitions = transition_log_new(&(struct transition_log_setup){
-        .which = a->setup.transitions, .node = str_from(a->name), .clock = a->setup.clock, .metrics = a->metrics });
     struct node_setup setup = {
         .writer = loop_writer(a->loop),
         .planner = planner_threads_planner(a->planner),
@@ -671,6 +673,7 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
         server_adopt_store_clock(a, e))
         return e->code;
     server_want_hits(a);
+    server_open_transitions(a);
     struct loop_setup loop = {
         .clock = a->setup.clock, .writer = server_open_writer(a), .step = server_on_step, .context = a
     };

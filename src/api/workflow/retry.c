@@ -211,6 +211,8 @@ static void retry_on_put(struct op *op)
         return;
     if (op->rc)
         request_fail(q, &op->error);
+    else
+        transition_log_changed(q->server->setup.transitions, &b->next, q->write.put.state);
     if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE)
         request_nudge(q, &b->next, 1);
     request_answer(q);
