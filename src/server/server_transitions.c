@@ -4,7 +4,7 @@
 /* The thread of a batcher. */
 static void server_on_changes(const struct change_listener *l, const struct task_change *v, size_t n, size_t left_out)
 {
-    transition_log_told(container_of(l, struct server_changes, base)->log, v, n, left_out);
+    transition_log_told(((const struct server_changes *)l)->log, v, n, left_out);
 }
 
 void server_open_transitions(struct server *a)

@@ -14,7 +14,7 @@ void memory_changes_begin_op(struct store_memory *s, const struct op *op)
 /* Whether a row that the operation has inserted is told (rule 3). */
 static bool memory_tells_new(const struct op *base, struct uuid id)
 {
-    const struct op_insert *op = container_of(base, struct op_insert, op);
+    const struct op_insert *op = (const struct op_insert *)base;
     if (base->kind == OP_OPEN)
         return true;
     for (size_t i = 0; base->kind == OP_INSERT && op->depends && i < op->count; i++)
@@ -32,8 +32,8 @@ static bool memory_is_settled(const struct op *op, const struct touched_row *was
 /* Rules 2 and 4. */
 static int memory_state_before(const struct op *base, const struct touched_row *was)
 {
-    const struct op_open *open = container_of(base, struct op_open, op);
-    const struct op_put *put = container_of(base, struct op_put, op);
+    const struct op_open *open = (const struct op_open *)base;
+    const struct op_put *put = (const struct op_put *)base;
     if (was->state == CHANGE_NEW)
         return CHANGE_NEW;
     if (base->kind == OP_OPEN && uuid_eq(open->id, was->id))
@@ -47,7 +47,7 @@ static int memory_state_before(const struct op *base, const struct touched_row *
 
 static enum task_state memory_state_after(const struct op *base, const struct task *t)
 {
-    const struct op_put *put = container_of(base, struct op_put, op);
+    const struct op_put *put = (const struct op_put *)base;
     bool is_named = base->kind == OP_PUT && uuid_eq(put->task->id, t->id);
     enum task_state state = is_named ? t->state : change_state(t->state, t->links);
     bool is_opened = t->links & TASK_OPENED && !(t->links & TASK_AGAIN);

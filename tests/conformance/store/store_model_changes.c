@@ -62,7 +62,7 @@ bool same_changes(struct tally *t, char why[WHY_MAX])
     for (size_t i = 0; same && i < max_of(a->n, b->n); i++)
         same = same_change(&a->v[i], &b->v[i], why);
     t->told += a->n;
-    for (size_t i = 0; i < array_count(told) && told[i].base.told; i++)
+    for (size_t i = 0; i < array_count(told) && told[i].listener.told; i++)
         told_clear(&told[i]);
     return same;
 }

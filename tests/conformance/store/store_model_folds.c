@@ -5,7 +5,7 @@
 
 #define differ(...) (snprintf(why, WHY_MAX, __VA_ARGS__), false)
 
-enum { RECORDS = 8, CHANGES_TOLD_MAX = 3, HITS_LOOKED_AT = 12 };
+enum { RECORDS = 8, CHANGES_MAX = 3, HITS_LOOKED_AT = 12 };
 
 static const char *const fold_keys[] = { "", "", "down", "slow" };
 static const char *const fold_docs[] = { "{}", "{\"n\":1}", "{\"n\":2}" };
@@ -55,8 +55,8 @@ static int fold_compare_changes(const void *a, const void *b)
 
 static const struct record_change *fold_changes(struct model *m, size_t *ret)
 {
-    size_t n = below(m, CHANGES_TOLD_MAX + 1), kept = 0;
-    struct record_change *v = arena_array(&m->arena, struct record_change, CHANGES_TOLD_MAX);
+    size_t n = below(m, CHANGES_MAX + 1), kept = 0;
+    struct record_change *v = arena_array(&m->arena, struct record_change, CHANGES_MAX);
     for (size_t i = 0; i < n; i++)
         v[i] = fold_change(m);
     if (n)

@@ -135,8 +135,7 @@ static void what_a_task_is_in_between_is_not_told(void **state) /* 1 */
     claim_now(w);
     assert_told(CHANGE(first.id, SCHEDULED, CANCELLED)); /* the second was BLOCKED until the first gave way */
     assert_scheduled(w, second.id);
-    struct task third = occurrence_of(w, &parent, NOW);
-    third.due_ms++;
+    struct task third = occurrence_of(w, &parent, NOW + 1);
     assert_taken(w, &second.id);
     insert(w, &third, 1);
     struct op_claim claim = claim_between(w, NOW + 1, NOW + 1);
