@@ -183,7 +183,7 @@ def test_the_steps_of_a_run_have_lines(make_server, receiver):
     act(client, made, "resume")
     assert client.post(f"/v1/workflows/{made}/cancel", headers={"X-Request-Id": "stop-1"}).status == 200
     assert ended(client, made)["status"] == "CANCELLED"
-    by = {name: x["task_id"] for (name, _, kind), x in steps(client, made).items() if kind == "STEP"}
+    by = {name: x["id"] for (name, _, kind), x in steps(client, made).items() if kind == "STEP"}
     take_course(server, made, "SCHEDULED", "RUNNING", "CANCELLED")
     take_course(server, by["w"], "SCHEDULED", "BLOCKED", "PAUSED", "BLOCKED", "CANCELLED")
     take_course(server, by["b"], "BLOCKED", "PAUSED", "BLOCKED", "CANCELLED")
@@ -194,7 +194,7 @@ def test_the_steps_of_a_run_have_lines(make_server, receiver):
     fails = {"steps": [{"name": "a", **http(receiver, "/fails")}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"}]}
     made = run(client, definition=fails)["id"]
     assert ended(client, made)["status"] == "FAILED"
-    by = {name: x["task_id"] for (name, _, kind), x in steps(client, made).items() if kind == "STEP"}
+    by = {name: x["id"] for (name, _, kind), x in steps(client, made).items() if kind == "STEP"}
     take_course(server, made, "SCHEDULED", "RUNNING", "FAILED")
     take_course(server, by["a"], "SCHEDULED", "RUNNING", "FAILED")
     take_course(server, by["b"], "BLOCKED", "SKIPPED")
@@ -206,7 +206,7 @@ def test_the_steps_of_a_run_have_lines(make_server, receiver):
 
     made = run(client, definition=waits, deadline_seconds=1)["id"]
     assert ended(client, made)["status"] == "FAILED"
-    by = {name: x["task_id"] for (name, _, kind), x in steps(client, made).items() if kind == "STEP"}
+    by = {name: x["id"] for (name, _, kind), x in steps(client, made).items() if kind == "STEP"}
     take_course(server, by["b"], "BLOCKED", "CANCELLED")
     assert "deadline" in transitions(server, by["b"])[-1]["reason"]
 
