@@ -72,11 +72,11 @@ static bool node_on_claim_ended(void *context, const struct task *t, const struc
     return node_end_claim(context, &facts, o);
 }
 
-static void node_on_gated(void *context, const struct task *t)
+static void node_on_gated(void *context, const struct task *t, bool is_missed)
 {
     struct node *n = context;
     if (n->setup.observe_gated)
-        n->setup.observe_gated(n->setup.observe_context, t);
+        n->setup.observe_gated(n->setup.observe_context, t, is_missed);
 }
 
 /* Ends a step whose run was stopped, wherever it is. */

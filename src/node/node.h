@@ -85,7 +85,7 @@ struct node_setup {
     void (*describe)(void *context, struct jw *w);
     /* NULL, or called for each task that found no free slot, and for each missed occurrence that is skipped, as it is
      * now; for each task that expired before it started. */
-    void (*observe_gated)(void *context, const struct task *t);
+    void (*observe_gated)(void *context, const struct task *t, bool is_missed);
     void (*observe_expired)(void *context, const struct task *t, enum task_state from);
     /* NULL, or called when the node was marked dead and joins again under another id. */
     void (*rejoined)(void *context, struct uuid id);

@@ -172,7 +172,10 @@ enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct er
         if (ops[i]->kind == OP_CLAIM)
             apply_lease_terms((struct op_claim *)ops[i]);
     }
+    changes_begin(s);
     enum err rc = s->ops->apply(s, ops, n, e);
+    if (rc == ERR_OK)
+        store_tell(s);
     for (size_t i = 0; rc == ERR_OK && i < n; i++)
         if (ops[i]->rc == ERR_OK && op_table[ops[i]->kind].check_result)
             op_table[ops[i]->kind].check_result(ops[i]);
@@ -240,6 +243,7 @@ void store_free(struct store *s)
     if (!s)
         return;
     reader_free(atomic_exchange(&s->kept, NULL));
+    store_free_changes(s);
     s->ops->free(s);
 }
 

@@ -2,8 +2,8 @@
 /* port/store.h - where tasks are stored: the front door.
  *
  * Writes are operations (port/store/operation.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h,
- * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, stats.h, retention.h, and audit.h and incidents.h for what
- * operations leave behind. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads are in
+ * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, stats.h, retention.h, and audit.h, incidents.h and changes.h
+ * for what operations leave behind. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads are in
  * port/store/reader.h.
  *
  * What holds for every operation:
@@ -30,6 +30,7 @@
 #include "port/store/audit.h"
 #include "port/store/breakers.h"
 #include "port/store/catalog.h"
+#include "port/store/changes.h"
 #include "port/store/claims.h"
 #include "port/store/dependencies.h"
 #include "port/store/fleet.h"
@@ -46,6 +47,7 @@
 struct store {
     const struct store_ops *ops;
     const struct hit_wants *wants; /* NULL: no hits are written. Set before the first store_apply */
+    struct change_list *changes;   /* NULL: nobody is told of changes (store_tell_changes) */
     _Atomic(struct reader *) kept; /* by store_keep_reader; NULL: none */
 };
 
@@ -79,6 +81,9 @@ enum {
 };
 
 enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct error *e) must_use;
+/* From now on, the listener is told of changes of tasks (port/store/changes.h). It lives longer than the store. Not
+ * while store_apply runs. */
+void store_tell_changes(struct store *s, const struct change_listener *l);
 enum err store_reader(struct store *s, struct reader **ret, struct error *e) must_use;
 /* In place of reader_free: the next store_reader gets it, for a reader takes long to open. rc: how its use ended. */
 void store_keep_reader(struct store *s, struct reader *r, enum err rc);

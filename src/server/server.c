@@ -208,6 +208,7 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
         server_adopt_store_clock(a, e))
         return e->code;
     server_want_hits(a);
+    server_open_transitions(a);
     struct loop_setup loop = {
         .clock = a->setup.clock, .writer = server_open_writer(a), .step = server_on_step, .context = a
     };

@@ -105,6 +105,12 @@ struct server_tls {
     int64_t failures;
 };
 
+/* Is told of changes that the store makes by itself. */
+struct server_changes {
+    struct change_listener base;
+    struct transition_log *log;
+};
+
 /* What the notification settings of tenants want. */
 struct server_wants {
     struct hit_wants base;
@@ -160,6 +166,7 @@ struct server {
     struct reencryption *reencryption; /* NULL: secrets are not encrypted */
     struct node_view *view;
     struct transition_log *transitions;
+    struct server_changes changes;
     struct tracer *tracer;     /* NULL: no spans are recorded */
     uint64_t shown_generation; /* of the nodes that were told to those who watch */
 };
@@ -209,6 +216,9 @@ enum err server_keys_drop(struct server *a, const struct key_print *k, struct er
 enum err server_start_reencryption(struct server *a, struct error *e) must_use; /* once the writer is open */
 void server_stop_reencryption(struct server *a);                                /* before the writer ends */
 void server_write_secrets_status(struct server *a, struct jw *w);               /* any thread */
+
+/* The log of changes of tasks (server_transitions.c); before the writer is open. */
+void server_open_transitions(struct server *a);
 
 /* ---- notifications of users (notify/server_notify.c) ---- */
 

@@ -53,9 +53,14 @@ static void server_on_expired(void *context, const struct task *t, enum task_sta
     transition_log_changed(a->transitions, t, from);
 }
 
-static void server_on_gated(void *context, const struct task *t)
+/* The store has told of a task that found no slot (port/store/changes.h). */
+static void server_on_gated(void *context, const struct task *t, bool is_missed)
 {
-    server_on_expired(context, t, TASK_SCHEDULED);
+    struct server *a = context;
+    if (a->http)
+        live_on_written(api_server_live(a->http), t, 1);
+    if (is_missed)
+        transition_log_created(a->transitions, t, 1);
 }
 
 static void server_describe(void *context, struct jw *w)
@@ -75,9 +80,6 @@ void server_make_node(struct server *a)
 {
     uint64_t seed;
     crypto_random(&seed, sizeof seed);
-    process_name(a->name);
-    a->transitions = transition_log_new(&(struct transition_log_setup){
-        .which = a->setup.transitions, .node = str_from(a->name), .clock = a->setup.clock, .metrics = a->metrics });
     struct node_setup setup = {
         .writer = loop_writer(a->loop),
         .planner = planner_threads_planner(a->planner),

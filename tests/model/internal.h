@@ -102,7 +102,14 @@ struct store_memory {
     struct memory_joins joins;
     struct memory_runs runs;
     struct memory_stats_rows stats;
+    struct touched_rows touched; /* by the current operation (changes.c) */
 };
+
+/* ---- changes that are told (changes.c) ---- */
+
+void memory_changes_begin_op(struct store_memory *s, const struct op *op);
+void memory_changes_end_op(struct store_memory *s, const struct op *op);
+void memory_changes_read(struct store_memory *s); /* when the transaction ends */
 
 /* Tasks borrowed from the table, to be copied into an arena. */
 struct picks {

@@ -407,6 +407,7 @@ static enum err memory_put(struct store_memory *s, struct op *base)
     if (op->task->links & TASK_NEW_INPUT)
         memory_signals_drop(s, next.id, S(""));
     memory_change_row(&s->table, &next, true, &keys);
+    op->ret_state = table_get(&s->table, next.id)->state;
     struct memory_arrivals arrivals = { .budget = ARRIVALS_MAX };
     memory_arrivals_add(&arrivals, &next);
     if (op->also)
@@ -436,12 +437,15 @@ static enum err memory_apply(struct store *base, struct op *const *ops, size_t n
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < n; i++) {
         ops[i]->error = (struct error){ 0 };
+        memory_changes_begin_op(s, ops[i]);
         ops[i]->rc = memory_operations[ops[i]->kind](s, ops[i]);
+        memory_changes_end_op(s, ops[i]);
         memory_audit_write(s, ops[i]);
         if (op_may_hit(ops[i], s->base.wants))
             memory_hits_write(s, ops[i]);
         memory_checks_write(s, ops[i]);
     }
+    memory_changes_read(s);
     pthread_mutex_unlock(&s->lock);
     return ERR_OK;
 }
@@ -472,6 +476,7 @@ static void memory_free(struct store *base)
     memory_release_values(&s->workers);
     memory_release_values(&s->breakers);
     free(s->stats.v);
+    free(s->touched.v);
     memory_leases_release(s);
     memory_incidents_release(s);
     memory_joins_release(s);

@@ -301,8 +301,23 @@ static void table_retire(struct table *t, struct row *old)
     j->v[j->n++] = old;
 }
 
+static void table_touch(struct touched_rows *r, struct uuid id, const struct task *was)
+{
+    for (size_t i = 0; r && i < r->n; i++)
+        if (uuid_eq(r->v[i].id, id))
+            return;
+    if (!r)
+        return;
+    if (r->n == r->cap) {
+        r->cap = r->cap * 2 + 16;
+        r->v = xrealloc(r->v, r->cap * sizeof *r->v);
+    }
+    r->v[r->n++] = (struct touched_row){ id, was ? (int)was->state : CHANGE_NEW, was ? was->links : 0 };
+}
+
 void table_put_holding(struct table *t, const struct task *task, unsigned holds)
 {
+    table_touch(t->touched, task->id, table_get(t, task->id));
     struct row *row = xmalloc(sizeof *row + task_text_size(task));
     row->task = task_pack(task, (char *)(row + 1));
     row->holds = holds;
@@ -337,6 +352,7 @@ void table_put(struct table *t, const struct task *task)
 void table_drop(struct table *t, struct uuid id)
 {
     assert(!t->journal);
+    table_touch(t->touched, id, table_get(t, id));
     struct row *row = map_remove(&t->rows, uuid_bytes(&id));
     assert(row);
     order_remove(&t->by_id, 0, id);

@@ -48,6 +48,17 @@ struct journal {
     size_t n, cap;
 };
 
+/* What rows were before an operation has changed, inserted or dropped them; each once. */
+struct touched_row {
+    struct uuid id;
+    int state, links; /* CHANGE_NEW: there was none */
+};
+
+struct touched_rows {
+    struct touched_row *v;
+    size_t n, cap;
+};
+
 struct table {
     struct map rows;        /* id → struct row */
     struct order by_id;     /* struct row */
@@ -57,6 +68,7 @@ struct table {
     struct map lines;       /* slot key → struct line */
     int64_t fence_floor;
     struct journal *journal;
+    struct touched_rows *touched; /* NULL: nobody wants to know */
 };
 
 void table_init(struct table *t);

@@ -117,6 +117,7 @@ static enum handled calendar_reapply_submit_all(struct request *q)
             continue;
         op->done = calendar_reapply_on_put;
         op->context = q;
+        op->request = q->response.request_id;
         arena_init(&op->arena, 64 * 1024);
         atomic_fetch_add(&c->waiting, 1);
         writer_submit(q->server->setup.writer, op);

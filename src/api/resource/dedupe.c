@@ -371,7 +371,7 @@ static void dedupe_submit_move(struct dedupe_holder *h, const struct idempotency
 {
     enum { RESULTS_MAX = 64 * 1024 };
     h->put = (struct op_put){
-        .op = { .kind = OP_PUT, .done = dedupe_on_moved, .context = h },
+        .op = { .kind = OP_PUT, .done = dedupe_on_moved, .context = h, .request = h->d->q->response.request_id },
         .task = h->row,
         .version = h->before->version,
         .fence = h->before->fence,

@@ -186,6 +186,10 @@ static void dependencies_on_put(struct op *op)
         request_refuse(q, PROBLEM_CONFLICT, "other requests changed the task first; read it again and try again");
     else if (op->rc)
         request_fail(q, &op->error);
+    if (op->rc == ERR_OK) {
+        d->next.state = q->write.put.ret_state;
+        transition_log_changed(q->server->setup.transitions, &d->next, task_shown_state(&d->current, q->now_ms));
+    }
     if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE) { /* it may have been written, and only the answer lost */
         d->next.state = TASK_SCHEDULED;                  /* its join may have started it */
         request_nudge(q, &d->next, 1);

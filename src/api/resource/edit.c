@@ -351,11 +351,13 @@ static void edit_nudge(struct request *q)
         request_nudge(q, &q->edit->plan.also, 1);
 }
 
-static void edit_log(struct request *q)
+static void edit_log(struct request *q, enum task_state now)
 {
     const struct edit *edit = q->edit;
     struct transition_log *log = q->server->setup.transitions;
-    transition_log_changed(log, &edit->plan.task, task_shown_state(&edit->current, q->now_ms));
+    struct task t = edit->plan.task;
+    t.state = now;
+    transition_log_changed(log, &t, task_shown_state(&edit->current, q->now_ms));
     if (edit->plan.has_also)
         transition_log_created(log, &edit->plan.also, 1);
 }
@@ -412,7 +414,7 @@ static void edit_on_put(struct op *op)
         edit_nudge(q);
     }
     if (op->rc == ERR_OK)
-        edit_log(q);
+        edit_log(q, q->write.put.ret_state);
     if (op->rc == ERR_OK && q->edit->plan.withdraw)
         withdraw_claimed(q, &q->edit->plan.task, q->edit->withdraw_from_ms);
     else
@@ -493,7 +495,7 @@ static enum handled edit_after_recall(struct request *q, enum recall_result resu
     switch (result) {
     case RECALL_DONE:
         edit_nudge(q);
-        edit_log(q);
+        edit_log(q, q->edit->plan.task.state);
         return HANDLED_DONE;
     case RECALL_ABORTING: return edit_after_abort(q);
     case RECALL_ANSWERED: return request_later(q, request_replay_stored);

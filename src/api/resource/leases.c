@@ -240,6 +240,8 @@ static bool leases_give_back(struct request *q, const struct lease_acquire *acqu
 
 /* ---- tasks that expired before they were leased ---- */
 
+#define LEASES_TOO_LATE "expired: no worker leased it within expires_after_seconds of its due time"
+
 static enum handled leases_answer_valid(struct request *q, struct reader *r)
 {
     (void)r;
@@ -249,6 +251,12 @@ static enum handled leases_answer_valid(struct request *q, struct reader *r)
     leases_end_acquire(q);
     return HANDLED_DONE;
 }
+
+static const struct outcome leases_too_late = {
+    .kind = OUTCOME_EXPIRED,
+    .retry_after_ms = -1,
+    .error = { LEASES_TOO_LATE, sizeof LEASES_TOO_LATE - 1 },
+};
 
 /* If the store failed, the leases end unused, and the tasks expire then. */
 static void leases_on_expired(struct op *op)
@@ -261,6 +269,8 @@ static void leases_on_expired(struct op *op)
         if (setup->lease_over)
             setup->lease_over(setup->context, &acquire->expired.v[i], i ? 0 : unblocked);
         metric_add_for(setup->metrics, METRIC_TASKS_EXPIRED, acquire->expired.v[i].tenant, 1);
+        struct settle_facts facts = settle_facts_of(&acquire->expired.v[i], &leases_too_late, NULL);
+        transition_log_settled(setup->transitions, &facts, &leases_too_late, &q->write.settle.v[i]);
     }
     request_later(q, leases_answer_valid);
 }
@@ -283,15 +293,12 @@ static bool leases_take_expired(struct request *q, struct lease_acquire *acquire
 
 static bool leases_expire(struct request *q, struct lease_acquire *acquire)
 {
-    struct outcome late = { .kind = OUTCOME_EXPIRED,
-                            .retry_after_ms = -1,
-                            .error = S("expired: no worker leased it within expires_after_seconds of its due time") };
     struct settlement *v = arena_array(&q->arena, struct settlement, acquire->ask.claim.ret.n);
     struct prng random = { 0 };
     if (!v || !leases_take_expired(q, acquire))
         return false;
     for (size_t i = 0; i < acquire->expired.n; i++)
-        v[i] = leases_settlement(q, &acquire->expired.v[i], &late, &random);
+        v[i] = leases_settlement(q, &acquire->expired.v[i], &leases_too_late, &random);
     q->write.settle =
         (struct op_settle){ .op = { .kind = OP_SETTLE }, .v = v, .n = acquire->expired.n, .now_ms = q->now_ms };
     (void)request_submit(q, leases_on_expired);

@@ -25,7 +25,8 @@ void tasks_on_created(struct op *op)
     if (op->rc == ERR_OK) {
         metric_add_for(q->server->setup.metrics, METRIC_TASKS_SCHEDULED, q->who.tenant, (int64_t)q->task_count);
         live_on_created(q->server->live, q->tasks, q->task_count);
-        transition_log_created(q->server->setup.transitions, q->tasks, q->task_count);
+        if (!q->depends || !q->depends->n) /* else its join decides, and the store tells */
+            transition_log_created(q->server->setup.transitions, q->tasks, q->task_count);
     }
     request_answer_written(q, op, q->tasks, q->task_count);
 }

@@ -149,6 +149,8 @@ static void withdraw_on_freed_put(struct op *op)
     struct request *q = request_finish_op(op);
     struct withdrawal *w = q->withdrawal;
     w->again = w->again || op->rc == ERR_CONFLICT; /* it was claimed or changed meanwhile */
+    if (op->rc == ERR_OK)
+        transition_log_changed(q->server->setup.transitions, &w->replace, TASK_SCHEDULED);
     if (op->rc == ERR_OK && w->replace.state == TASK_SCHEDULED)
         request_nudge(q, &w->replace, 1);
     w->paused = w->paused || (op->rc == ERR_OK && w->replace.state == TASK_PAUSED);
@@ -181,6 +183,8 @@ static void withdraw_on_recalled(struct request *q, enum recall_result result, b
     w->again = w->again || (result == RECALL_RUNNING && !known);
     w->unfired = w->unfired || (result == RECALL_RUNNING && !known && unfired);
     w->paused = w->paused || (result == RECALL_DONE && w->replace.state == TASK_PAUSED);
+    if (result == RECALL_DONE && known) /* it had not fired */
+        transition_log_changed(q->server->setup.transitions, &w->replace, TASK_SCHEDULED);
     if (result == RECALL_FREED)
         request_later(q, withdraw_change_freed);
     else

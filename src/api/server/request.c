@@ -202,6 +202,7 @@ enum handled request_submit_op(struct request *q, struct op *op)
 {
     if (!op->audit)
         op->audit = request_audit_of(q, op);
+    op->request = q->response.request_id;
     q->op_done = op->done;
     op->done = request_on_op_done;
     op->context = q;

@@ -209,6 +209,8 @@ static void retry_on_put(struct op *op)
     struct run_retry *b = q->context;
     if (request_replayed(q, op))
         return;
+    if (op->rc == ERR_OK)
+        transition_log_changed(q->server->setup.transitions, &b->next, q->write.put.state);
     request_answer_written(q, op, &b->next, 1);
 }
 

@@ -44,12 +44,21 @@ struct step_edit {
 
 static route_handler steps_attempt;
 
+static void steps_log(struct request *q, const struct step_edit *s, enum task_state now)
+{
+    struct task t = s->next;
+    t.state = now;
+    transition_log_changed(q->server->setup.transitions, &t, task_shown_state(&s->current, q->now_ms));
+}
+
 static void steps_on_put(struct op *op)
 {
     struct request *q = request_finish_op(op);
     struct step_edit *s = q->context;
     if (request_replayed(q, op))
         return;
+    if (op->rc == ERR_OK)
+        steps_log(q, s, q->write.put.ret_state);
     if (op->rc == ERR_CONFLICT && ++s->tries < TRIES_MAX) {
         request_later(q, steps_attempt);
         return;
@@ -70,6 +79,8 @@ static void steps_on_run_put(struct op *op)
     struct step_edit *s = q->context;
     if (request_replayed(q, op))
         return;
+    if (op->rc == ERR_OK)
+        transition_log_changed(q->server->setup.transitions, &s->run_next, s->run.task.state);
     request_answer_written(q, op, &s->run_next, 1);
 }
 
@@ -320,6 +331,7 @@ static enum handled steps_after_recall(struct request *q, enum recall_result res
             return request_refuse(
                 q, PROBLEM_UNAVAILABLE,
                 "the step does not start, but the store has not confirmed the change yet: read the step again");
+        steps_log(q, s, s->next.state);
         request_nudge(q, &s->next, 1);
         s->undo_place = s->undo_more ? s->current.place : 0;
         return s->undo_more ? request_later(q, steps_attempt) : HANDLED_DONE;

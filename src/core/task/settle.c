@@ -40,6 +40,7 @@ struct settle_facts settle_facts_of(const struct task *t, const struct outcome *
         .version = t->version,
         .run = t->run,
         .trace = trace_without_state(t->trace),
+        .links = t->links,
     };
 }
 

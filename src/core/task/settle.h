@@ -76,6 +76,7 @@ struct settle_facts {
     /* for the log and for traces: struct task, `run`, and its `trace` without the caller's tracestate */
     struct uuid run;
     struct str trace;
+    int links; /* for the log, of control work; 0, if a worker ran the task */
 };
 
 /* Texts are borrowed from the task. The place is computed only for an outcome that may fail the task, and is copied

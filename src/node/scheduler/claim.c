@@ -198,7 +198,7 @@ void scheduler_report_gated(struct scheduler *s, const struct op_claim *a)
             metric_add_for(s->setup.metrics, METRIC_RUNS_SKIPPED, t->tenant, 1);
         else
             metric_add(s->setup.metrics, counted[t->state], 1);
-        s->setup.gated(s->setup.context, t);
+        s->setup.gated(s->setup.context, t, false);
     }
     for (size_t i = 0; i < a->ret_replaced_count; i++)
         s->setup.replaced(s->setup.context, &a->ret_replaced[i]);

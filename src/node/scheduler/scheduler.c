@@ -28,7 +28,7 @@ static void scheduler_on_spawned(void *context, const struct task *t)
 static void scheduler_on_skipped(void *context, const struct task *t)
 {
     struct scheduler *s = context;
-    s->setup.gated(s->setup.context, t);
+    s->setup.gated(s->setup.context, t, true);
 }
 
 struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct moment now)

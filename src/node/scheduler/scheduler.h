@@ -55,7 +55,7 @@ struct scheduler_setup {
     void (*retaken)(void *context, const struct tasks *t);
     /* A claim has found no slot for this task: it is BLOCKED, SKIPPED or CANCELLED, as it is now. Or it is a missed
      * occurrence, which is SKIPPED. */
-    void (*gated)(void *context, const struct task *t);
+    void (*gated)(void *context, const struct task *t, bool is_missed);
     /* Tasks of these lanes are SCHEDULED (OP_CLAIM 17). */
     void (*unblocked)(void *context, uint64_t lanes);
     /* An occurrence was written, or may have been. NULL: nobody wants to know. */

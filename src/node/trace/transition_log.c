@@ -26,7 +26,7 @@ struct transition {
     int64_t fence;
     struct trace trace;
     bool has_span; /* an attempt began, or ended */
-    struct str error;
+    struct str error, reason;
 };
 
 struct transition_log *transition_log_new(const struct transition_log_setup *setup)
@@ -84,6 +84,18 @@ static bool transition_log_admits(struct transition_log *l)
     return admitted;
 }
 
+/* They did not even come here. */
+static void transition_log_leave_out(struct transition_log *l, size_t lines)
+{
+    if (!lines || !log_wants(LOG_INFO))
+        return;
+    transition_log_tick(l);
+    pthread_mutex_lock(&l->lock);
+    l->dropped += (int64_t)lines;
+    pthread_mutex_unlock(&l->lock);
+    metric_add(l->setup.metrics, METRIC_TRANSITIONS_DROPPED, (int64_t)lines);
+}
+
 static void transition_log_write(struct transition_log *l, const struct transition *t)
 {
     struct kv v[FIELDS_MAX];
@@ -112,12 +124,19 @@ static void transition_log_write(struct transition_log *l, const struct transiti
         v[n++] = kv_str("request", t->trace.request);
     if (t->error.n)
         v[n++] = kv_str("error", t->error);
+    if (t->reason.n)
+        v[n++] = kv_str("reason", t->reason);
     log_event(LOG_INFO, "transition", v, n);
 }
 
 static bool transition_log_wants_all(const struct transition_log *l)
 {
     return l && l->setup.which == TRANSITIONS_ALL;
+}
+
+bool transition_log_listens(const struct transition_log *l)
+{
+    return transition_log_wants_all(l);
 }
 
 static struct transition transition_of_task(const struct task *t, int from)
@@ -133,11 +152,12 @@ static struct transition transition_of_task(const struct task *t, int from)
                                 .trace = trace_of(t) };
 }
 
-/* A task that ended before its attempt began was SCHEDULED for those who watch it, although a node had claimed it. */
-static enum task_state transition_settled_from(const struct outcome *o)
+/* A task that ended before its attempt began was SCHEDULED for those who watch it, although a node had claimed it. Runs
+ * and steps that no worker runs are as people see them (change_state). */
+static enum task_state transition_settled_from(const struct settle_facts *t, const struct outcome *o, bool *ret_began)
 {
-    bool began = o->kind == OUTCOME_OK || o->kind == OUTCOME_FAILED || o->kind == OUTCOME_LOST || o->started_us;
-    return began ? TASK_RUNNING : TASK_SCHEDULED;
+    *ret_began = o->kind == OUTCOME_OK || o->kind == OUTCOME_FAILED || o->kind == OUTCOME_LOST || o->started_us;
+    return change_state(*ret_began ? TASK_RUNNING : TASK_SCHEDULED, t->links);
 }
 
 static bool transition_is_failure(const struct settlement *s)
@@ -152,8 +172,8 @@ void transition_log_settled(struct transition_log *l, const struct settle_facts 
 {
     if (!l || s->stale || l->setup.which == TRANSITIONS_NONE)
         return;
-    bool failed = transition_is_failure(s);
-    enum task_state from = transition_settled_from(o);
+    bool failed = transition_is_failure(s), began;
+    enum task_state from = transition_settled_from(t, o, &began);
     if (from == s->ret_state || (!failed && l->setup.which != TRANSITIONS_ALL))
         return;
     transition_log_write(l, &(struct transition){ .id = t->id,
@@ -162,10 +182,10 @@ void transition_log_settled(struct transition_log *l, const struct settle_facts 
                                                   .queue = t->queue,
                                                   .from = from,
                                                   .to = s->ret_state,
-                                                  .attempt = t->attempts + (from == TASK_RUNNING),
+                                                  .attempt = t->attempts + began,
                                                   .fence = t->fence,
                                                   .trace = trace_read(t->trace, t->kind, t->id, t->run),
-                                                  .has_span = from == TASK_RUNNING,
+                                                  .has_span = began,
                                                   .error = failed ? s->verdict.last_error : S("") });
 }
 
@@ -197,4 +217,19 @@ void transition_log_changed(struct transition_log *l, const struct task *t, enum
     if (failed)
         x.error = t->last_error;
     transition_log_write(l, &x);
+}
+
+void transition_log_told(struct transition_log *l, const struct task_change *v, size_t n, size_t left_out)
+{
+    if (!transition_log_wants_all(l))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        cleanup_with(log_request_leave) struct log_request before = log_request_enter(v[i].request);
+        struct transition x = transition_of_task(&v[i].task, v[i].from == CHANGE_NEW ? NO_STATE : v[i].from);
+        x.to = v[i].to;
+        x.attempt += x.from == TASK_SCHEDULED && x.to == TASK_RUNNING;
+        x.reason = v[i].task.last_error;
+        transition_log_write(l, &x);
+    }
+    transition_log_leave_out(l, left_out);
 }

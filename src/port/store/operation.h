@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "base/str.h"
 
 #define OP_MAP(X)                                                                                                      \
     X(INSERT, insert)                                                                                                  \
@@ -66,6 +67,7 @@ struct op {
     void (*done)(struct op *op); /* called after the commit or the failure, on the thread that drives the submitter */
     void *context;
     const struct audit *audit; /* NULL, or the row that the operation leaves (port/store/audit.h) */
+    struct str request;        /* the name of the request that it is for (port/store/changes.h); empty: none */
     struct list link;          /* the writer's, like the next three */
     int64_t submitted_ns;      /* steady */
     /* NULL, or set by a writer in front of another one that calls `done` on a thread of its choice

@@ -47,6 +47,11 @@ bool open_begins(const struct op_open *op, int links)
     return op->first && (op->again || !(links & TASK_OPENED));
 }
 
+bool open_starts(const struct op_open *op, int links)
+{
+    return op->first && !(links & TASK_BEGUN) && (!(links & TASK_OPENED) || links & TASK_AGAIN);
+}
+
 bool open_asks_arrivals(const struct op_open *op)
 {
     return op->begin && op->again;

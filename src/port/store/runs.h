@@ -382,6 +382,7 @@ struct run_row run_begin(const struct op_open *op, const struct run_row *old, co
 /* OP_OPEN 3. run, outer: NULL if there is none; links: of the task. */
 bool open_is_stopped(const struct op_open *op, const struct run_row *run, const struct run_row *outer, int links);
 bool open_begins(const struct op_open *op, int links); /* the join is stored: OP_OPEN 2 */
+bool open_starts(const struct op_open *op, int links); /* changes.h 4: the task was not RUNNING for people before */
 bool open_asks_arrivals(const struct op_open *op);     /* OP_OPEN 11 may apply */
 /* OP_OPEN 4: whether the row replaces the one that exists. */
 bool open_replaces(const struct op_open *op, const struct open_row *r, enum task_state old, int64_t old_created_ms);

@@ -77,7 +77,10 @@ struct op_insert {
  * 14. Lines of waiting tasks are served when all else is done. Rules 11 to 14 also hold for `replace` of OP_SETTLE.
  *  Dependencies
  * 15. Edges change, and a task that becomes final arrives at its children, as port/store/dependencies.h says. now_ms is
- *     the updated_ms of `task`. */
+ *     the updated_ms of `task`.
+ *  The answer
+ * 16. ret_state is the state that was stored: that of `task` after rules 13 and 15. Other tasks that change with it are
+ *     told (port/store/changes.h). */
 struct op_put {
     struct op op;
     const struct task *task;
@@ -90,6 +93,7 @@ struct op_put {
     const struct depends_change *depends;  /* NULL: its edges stay */
     const struct idempotency *idempotency; /* NULL: none */
     int64_t ret_cursor_ms;                 /* RECURRING: the cursor after the change */
+    enum task_state ret_state;             /* rule 16 */
     size_t ret_withdrawn;                  /* occurrences that were deleted or cancelled */
     uint64_t
         ret_unblocked_lanes; /* lanes of tasks that are SCHEDULED again: they got a slot, or their join starts them */

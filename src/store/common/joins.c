@@ -447,6 +447,7 @@ static void join_fold_child(struct join_fold *f, struct fold_wave *w, const stru
     if (!dependency_arrive(&next.task, d, skip_cause_text(&cause, w->why[w->put.child_count]), f->now_ms))
         return;
     w->put.children[w->put.child_count++] = (struct join_change){ next, v->child.task.state };
+    change_add_links(f->joins->store, &v->child.task, &next.task);
     join_fold_add(f, &next.task.id, next.task.state, next.task.links);
 }
 

@@ -76,6 +76,7 @@ struct join_wave {
 /* Stores embed this. */
 struct joins {
     const struct joins_ops *ops;
+    struct store *store; /* is told of changes */
 };
 
 struct joins_ops {

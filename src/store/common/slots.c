@@ -60,7 +60,10 @@ static enum err slots_hand_to_first(struct slots *s, struct str key, uint64_t *r
         return ERR_OK;
     if (s->ops->count(s, key, &count, e))
         return e->code;
-    return count < first.limit ? s->ops->hand(s, &first, key, ret, e) : ERR_OK;
+    if (count >= first.limit)
+        return ERR_OK;
+    change_add(s->store, first.id, TASK_BLOCKED, TASK_SCHEDULED);
+    return s->ops->hand(s, &first, key, ret, e);
 }
 
 enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t *unblocked, struct error *e)
@@ -188,6 +191,7 @@ static enum err slots_skip_task(struct gate *g, const struct candidate *k, struc
     struct slots *s = g->slots;
     char text[SLOT_REASON_MAX];
     int64_t since_ms;
+    change_add(s->store, k->row.id, (int)k->row.state, TASK_SKIPPED);
     if (s->ops->since(s, k->needs[k->missing].key, &since_ms, e) ||
         s->ops->give_up(s, &k->row, TASK_SKIPPED, slot_skip_reason(since_ms, text), g->now_ms, e) ||
         s->ops->uncount(s, &k->row, &k->task.parent, true, e))
@@ -198,6 +202,7 @@ static enum err slots_skip_task(struct gate *g, const struct candidate *k, struc
 static enum err slots_block_task(struct gate *g, const struct candidate *k, struct slot_keys *keys, struct error *e)
 {
     struct slots *s = g->slots;
+    change_add(s->store, k->row.id, (int)k->row.state, TASK_BLOCKED);
     if (s->ops->block(s, &k->row, &k->needs[k->missing], g->now_ms, e) || gate_take(g, k, k->missing, e))
         return e->code;
     for (size_t i = k->missing + 1; i < k->n; i++) {
@@ -222,6 +227,7 @@ static enum err slots_cancel_task(struct gate *g, const struct slot_row *r, cons
     if (line.n)
         slot_keys_add(keys, line);
     slots_add_gated(g, r);
+    change_add(s->store, r->id, (int)r->state, TASK_CANCELLED);
     if (s->ops->give_up(s, r, TASK_CANCELLED, why, g->now_ms, e) || s->ops->uncount(s, r, &by->task.parent, false, e))
         return e->code;
     return slots_release(s, &r->id, NULL, keys, e);

@@ -35,6 +35,7 @@ bool held_slots_add(struct held_slots *h, struct str key); /* false: not a valid
 /* Stores embed this. */
 struct slots {
     const struct slots_ops *ops;
+    struct store *store; /* is told of changes */
 };
 
 struct slots_ops {

@@ -30,6 +30,12 @@ static const struct pg_statement change_claims = {
     "epoch = CASE WHEN hold = 0 AND x.handed > 0 THEN x.epoch ELSE claims.epoch END "
     "FROM mine JOIN unnest($1, $2, $3, $4) AS x(id, n, handed, epoch) USING (id) WHERE claims.id = mine.id",
 };
+static const struct pg_statement read_changed = {
+    "changed",
+    "SELECT x.place, tenant_id, kind, parent_id, run_id, lane, queue, attempts, fence, trace, last_error "
+    "FROM unnest($1) WITH ORDINALITY AS x(task, place) JOIN tasks AS t ON t.id = x.task",
+};
+enum { C_PLACE, C_TENANT, C_KIND, C_PARENT, C_RUN, C_LANE, C_QUEUE, C_ATTEMPTS, C_FENCE, C_TRACE, C_LAST_ERROR };
 static const struct pg_statement delete_claims = { "delete_claims",
                                                    "DELETE FROM claims WHERE id = ANY ($1) AND held <= 0" };
 
@@ -114,6 +120,46 @@ enum err pg_send_ended(struct store_postgres *s, struct error *e)
     pg_add_members(p, all->v, n, id);
     pg_add_i64(p, NOTE_MAX);
     return pg_queue(&s->conn, &add_ended, p, e);
+}
+
+/* ---- changes that are told ---- */
+
+static enum err pg_read_change(struct store_postgres *s, const struct pg_result *r, int row, struct task_change *c,
+                               struct error *e)
+{
+    struct change_list *l = s->base.changes;
+    const struct lane_row *lane;
+    if (pg_lanes_at(&s->conn, &s->lanes, pg_i64(r, row, C_LANE), &lane, e))
+        return e->code;
+    c->task.tenant = (int32_t)pg_i64(r, row, C_TENANT);
+    c->task.kind = (enum task_kind)pg_i64(r, row, C_KIND);
+    c->task.parent = pg_uuid(r, row, C_PARENT);
+    c->task.run = pg_uuid(r, row, C_RUN);
+    c->task.queue = change_text(l, pg_is_null(r, row, C_QUEUE) ? lane->lane.queue : pg_text(r, row, C_QUEUE));
+    c->task.attempts = (int)pg_i64(r, row, C_ATTEMPTS);
+    c->task.fence = pg_i64(r, row, C_FENCE);
+    c->task.trace = change_text(l, pg_text(r, row, C_TRACE));
+    c->task.last_error = change_has_reason(c) ? change_text(l, pg_text(r, row, C_LAST_ERROR)) : (struct str){ 0 };
+    return ERR_OK;
+}
+
+enum err pg_read_changes(struct store_postgres *s, struct error *e)
+{
+    struct change_list *l = s->base.changes;
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    if (!l || l->n == 0)
+        return ERR_OK;
+    pg_params_reset(&s->params);
+    pg_array(&s->params, PG_UUID);
+    for (size_t i = 0; i < l->n; i++)
+        pg_element_uuid(&s->params, l->v[i].task.id);
+    pg_array_end(&s->params);
+    if (pg_run(&s->conn, &read_changed, &s->params, &r, e))
+        return e->code;
+    for (int i = 0; i < r.rows; i++)
+        if (pg_read_change(s, &r, i, &l->v[pg_i64(&r, i, C_PLACE) - 1], e))
+            return e->code;
+    return ERR_OK;
 }
 
 static void pg_note_claim(struct store_postgres *s, struct pg_claim_note note)

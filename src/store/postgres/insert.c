@@ -206,9 +206,13 @@ static enum err pg_insert_plan(struct store_postgres *s, const struct op_insert 
 static enum err pg_insert_write_plans(struct store_postgres *s, const struct op_insert *op,
                                       const struct join_plan *plans, const bool *is_new, struct error *e)
 {
-    for (size_t i = 0; i < op->count; i++)
-        if (is_new[i] && plans[i].depends && join_plan_write(&s->joins, &plans[i], e))
+    for (size_t i = 0; i < op->count; i++) {
+        if (!is_new[i] || !plans[i].depends)
+            continue;
+        change_add(&s->base, op->tasks[i].id, CHANGE_NEW, plans[i].task.state);
+        if (join_plan_write(&s->joins, &plans[i], e))
             return e->code;
+    }
     return ERR_OK;
 }
 

@@ -339,6 +339,7 @@ void pg_note_handed(struct store_postgres *s, struct uuid claim, uint64_t epoch)
  * these tables. */
 enum err pg_send_tallies(struct store_postgres *s, struct error *e) must_use;
 enum err pg_send_ended(struct store_postgres *s, struct error *e) must_use;
+enum err pg_read_changes(struct store_postgres *s, struct error *e) must_use; /* port/store/changes.h 7 */
 enum err pg_send_claims(struct store_postgres *s, struct error *e) must_use;
 /* The audit rows of the operations that succeeded. */
 enum err pg_send_audit(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
@@ -437,9 +438,9 @@ enum err pg_slots_prefetch(struct store_postgres *s, const struct uuid *tasks, s
 enum err pg_run_forget(struct store_postgres *s, const struct task *t, struct error *e) must_use;
 
 /* pg_replace_row, and releases the slots that the new row does not keep. Adds the keys of the slots to hand over to
- * `keys`. */
+ * `keys`. *ret_state: as it is stored. */
 enum err pg_change_task(struct store_postgres *s, const struct pg_guards *old, const struct task *t,
-                        struct slot_keys *keys, struct error *e) must_use;
+                        struct slot_keys *keys, enum task_state *ret_state, struct error *e) must_use;
 /* As slots_release, slots_settle and slots_hand_over in store/common/slots.h. */
 enum err pg_slots_release(struct store_postgres *s, const struct uuid *task, const struct task *next,
                           struct slot_keys *keys, struct error *e) must_use;

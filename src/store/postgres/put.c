@@ -145,6 +145,7 @@ static enum err pg_put_remove_withdrawn(struct store_postgres *s, struct op_put 
         ids[i] = t.id;
         if (put_withdraw(op, &t, runs)) {
             cancels[cancelled++] = t.id;
+            change_add(&s->base, t.id, (int)t.state, TASK_CANCELLED);
             pg_tally_move(s, t.tenant, t.deleted, t.state, TASK_CANCELLED);
         } else {
             deletes[deleted++] = t.id;
@@ -249,7 +250,7 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
     char why[DEPENDENCY_REASON_MAX];
     if (op->depends && joins_change(&s->joins, op->depends, &next, why, e))
         return e->code;
-    if (pg_change_task(s, &old, &next, &keys, e) || pg_put_insert_also(s, op, e))
+    if (pg_change_task(s, &old, &next, &keys, &op->ret_state, e) || pg_put_insert_also(s, op, e))
         return e->code;
     if (pg_put_resume_run(s, g.state, &next, e) || pg_run_forget(s, op->task, e) ||
         pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e))

@@ -277,13 +277,16 @@ static enum err pg_settle_write_replacement(struct store_postgres *s, const stru
     slot_keys_init(&keys);
     struct task next = *x->settlement->replace;
     struct pg_guards left = *x->was;
+    enum task_state ignored;
     assert(uuid_eq(next.claim, left.claim) || next.state != TASK_RUNNING);
     dependency_tidy(&next, left.links);
     next.claim = (struct uuid){ 0 };
     left.claim = (struct uuid){ 0 };
     if (pg_run_forget(s, x->settlement->replace, e))
         return e->code;
-    return pg_change_task(s, &left, &next, &keys, e) ? e->code : pg_slots_hand_over(s, &keys, unblocked, e);
+    if (pg_change_task(s, &left, &next, &keys, &ignored, e))
+        return e->code;
+    return pg_slots_hand_over(s, &keys, unblocked, e);
 }
 
 /* Reads the slots of all tasks that may hold some. */

@@ -309,10 +309,11 @@ enum err pg_slots_hand_over(struct store_postgres *s, const struct slot_keys *ke
 }
 
 enum err pg_change_task(struct store_postgres *s, const struct pg_guards *old, const struct task *t,
-                        struct slot_keys *keys, struct error *e)
+                        struct slot_keys *keys, enum task_state *ret_state, struct error *e)
 {
     struct task tidy = *t;
     slot_tidy(&tidy, old->waits_for);
+    *ret_state = tidy.state;
     if (old->waits_for.n) {
         slot_keys_add(keys, old->waits_for);
         pg_slot_state(s, old->waits_for)->is_loaded =
@@ -373,6 +374,7 @@ void pg_slots_init(struct store_postgres *s)
                                           .since = pg_slot_since,
                                           .held_ahead = pg_slot_held_ahead };
     s->slots.ops = &ops;
+    s->slots.store = &s->base;
     map_init(&s->slot_keys, HASH_STABLE);
     map_init(&s->slots_held, HASH_STABLE);
 }

@@ -263,6 +263,7 @@ static void pg_spawn_note_ended(struct store_postgres *s, const struct op_spawn 
         return;
     pg_tally_move(s, tenant, deleted, TASK_SCHEDULED, TASK_COMPLETED);
     pg_note_ended(s, op->id, TASK_COMPLETED, op->now_ms);
+    change_add(&s->base, op->id, TASK_SCHEDULED, TASK_COMPLETED);
 }
 
 static enum err pg_spawn_uncount(struct store_postgres *s, const struct task *skipped, struct error *e)

@@ -202,6 +202,7 @@ static enum err pg_run_ops(struct store_postgres *s, struct op *const *ops, size
         s->ended.n = s->ended.kept;
         s->claims.n = s->claims.kept;
         arena_reset(&s->arena);
+        changes_begin_op(&s->base, ops[i]);
         size_t done = pg_run_some(s, ops + i, n - i);
         if (s->conn.failed) {
             *e = s->conn.failure;
@@ -211,11 +212,13 @@ static enum err pg_run_ops(struct store_postgres *s, struct op *const *ops, size
             tallies_merge(&s->of_transaction, &s->of_op);
             s->ended.kept = s->ended.n;
             s->claims.kept = s->claims.n;
+        } else {
+            changes_drop_op(&s->base);
         }
         i += done;
     }
     if (pg_send_tallies(s, e) || pg_send_ended(s, e) || pg_send_audit(s, ops, n, e) || pg_send_hits(s, ops, n, e) ||
-        pg_send_checks(s, ops, n, e) || pg_send_claims(s, e))
+        pg_send_checks(s, ops, n, e) || pg_read_changes(s, e) || pg_send_claims(s, e))
         return e->code;
     commit_stall_wait();
     s->committing = true;
@@ -230,6 +233,7 @@ static enum err pg_transact(struct store_postgres *s, struct op *const *ops, siz
     *ret_again = false;
     s->committing = false;
     s->of_transaction.n = s->ended.kept = s->claims.kept = 0;
+    changes_begin(&s->base);
     s->made_lanes = false;
     s->notice = (struct store_notice){ 0 };
     s->watermarks.noted_count = 0;

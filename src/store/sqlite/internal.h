@@ -250,6 +250,7 @@ enum writer_statement {
     ST_HANDED_BY_RID,
     ST_TASK_REPLACE,
     ST_TASK_DELETE,
+    ST_TASK_CHANGED,
     ST_DUE,
     ST_DUE_BEHIND,
     ST_DUE_KEYS,
@@ -558,9 +559,9 @@ enum err sqlite_slot_other(struct slots *base, struct str key, const struct slot
 enum err sqlite_slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e);
 enum err sqlite_slot_held_ahead(struct slots *base, struct str key, int64_t now_ms, bool *ret, struct error *e);
 
-/* sqlite_replace_task, and the consequences for slots. */
+/* sqlite_replace_task, and the consequences for slots. *ret_state: as it is stored. */
 enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, const struct task *t,
-                            struct slot_keys *keys, struct error *e) must_use;
+                            struct slot_keys *keys, enum task_state *ret_state, struct error *e) must_use;
 /* An OCCURRENCE that never started will not run: subtracts it from its parent's runs_count. A skipped one is added to
  * skipped_count. */
 enum err sqlite_uncount_run(struct store_sqlite *s, int64_t rid, const struct uuid *parent, bool skipped,

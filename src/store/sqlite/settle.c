@@ -297,13 +297,16 @@ static enum err sqlite_settle_write_replacement(struct store_sqlite *s, const st
     slot_keys_init(&keys);
     struct task next = *t;
     struct guards left = *g;
+    enum task_state ignored;
     assert(uuid_eq(t->claim, g->claim) || t->state != TASK_RUNNING);
     dependency_tidy(&next, g->links);
     next.claim = (struct uuid){ 0 };
     left.claim = (struct uuid){ 0 };
     if (sqlite_run_forget(s, t, e))
         return e->code;
-    return sqlite_change_task(s, &left, &next, &keys, e) ? e->code : slots_hand_over(&s->slots, &keys, unblocked, e);
+    if (sqlite_change_task(s, &left, &next, &keys, &ignored, e))
+        return e->code;
+    return slots_hand_over(&s->slots, &keys, unblocked, e);
 }
 
 static enum err sqlite_settle_apply_verdict(struct store_sqlite *s, const struct guards *g, const struct settlement *v,

@@ -177,7 +177,7 @@ static enum err sqlite_slot_uncount(struct slots *base, const struct slot_row *r
 }
 
 enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, const struct task *t,
-                            struct slot_keys *keys, struct error *e)
+                            struct slot_keys *keys, enum task_state *ret_state, struct error *e)
 {
     struct task tidy = *t;
     struct str key = { 0 };
@@ -185,6 +185,7 @@ enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, co
     if (old->waits && sqlite_slot_waits_for(&s->slots, &(struct slot_row){ .rid = old->rid }, text, &key, e))
         return e->code;
     slot_tidy(&tidy, key);
+    *ret_state = tidy.state;
     if (key.n)
         slot_keys_add(keys, key);
     if (sqlite_replace_task(s, old, &tidy, e))
@@ -211,5 +212,6 @@ void sqlite_slots_init(struct store_sqlite *s)
                                           .since = sqlite_slot_since,
                                           .held_ahead = sqlite_slot_held_ahead };
     s->slots.ops = &ops;
+    s->slots.store = &s->base;
     map_init(&s->slot_counts, HASH_STABLE);
 }

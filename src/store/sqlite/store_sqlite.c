@@ -79,6 +79,8 @@ static const char *const writer_sql[] = {
         "") ", NULL, NULL, needs, aside, recalled, awaited_ms, late_by, links, run_id, place, queue, trace" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_TASK_REPLACE] = "REPLACE INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (?" TASK_COLUMNS(SQL_MARK) ")",
     [ST_TASK_DELETE] = "DELETE FROM tasks WHERE rid = ?",
+    [ST_TASK_CHANGED] = "SELECT tenant_id, kind, parent_id, run_id, lane, queue, attempts, fence, trace, last_error "
+                        "FROM tasks WHERE id = ?",
     /* claims */
     [ST_DUE] = "SELECT rid" TASK_COLUMNS_DUE(SQL_NAME) ", gates " DUE "AND due_ms <= ?2 ORDER BY due_ms, id",
     [ST_DUE_BEHIND] =
@@ -435,6 +437,41 @@ static enum err sqlite_write_tallies(struct store_sqlite *s, struct error *e)
     return ERR_OK;
 }
 
+/* ---- changes that are told ---- */
+
+static enum err sqlite_read_change(struct store_sqlite *s, struct task_change *c, struct error *e)
+{
+    struct change_list *l = s->base.changes;
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_CHANGED);
+    const struct lane_row *lane;
+    bool row;
+    (void)bind_uuid(st, 1, &c->task.id);
+    if (conn_step(&s->conn, st, &row, e) || !row)
+        return s->conn.failed;
+    if (lanes_at(&s->conn, sqlite3_column_int64(st, 4), &lane, e))
+        return e->code;
+    struct str queue = row_text(st, 5);
+    c->task.tenant = sqlite3_column_int(st, 0);
+    c->task.kind = (enum task_kind)sqlite3_column_int(st, 1);
+    c->task.parent = row_uuid(st, 2);
+    c->task.run = row_uuid(st, 3);
+    c->task.queue = change_text(l, queue.n ? queue : lane->lane.queue);
+    c->task.attempts = sqlite3_column_int(st, 6);
+    c->task.fence = sqlite3_column_int64(st, 7);
+    c->task.trace = change_text(l, row_text(st, 8));
+    c->task.last_error = change_has_reason(c) ? change_text(l, row_text(st, 9)) : (struct str){ 0 };
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+static enum err sqlite_read_changes(struct store_sqlite *s, struct error *e)
+{
+    for (size_t i = 0; s->base.changes && i < s->base.changes->n; i++)
+        if (sqlite_read_change(s, &s->base.changes->v[i], e))
+            return e->code;
+    return ERR_OK;
+}
+
 /* ---- building results ---- */
 
 void scratch_grow(struct store_sqlite *s, size_t n)
@@ -537,6 +574,7 @@ static enum err sqlite_run_all(struct store_sqlite *s, struct op *const *ops, si
         s->of_op.n = 0;
         s->ended.n = s->ended.kept;
         ops[i]->error = (struct error){ 0 };
+        changes_begin_op(&s->base, ops[i]);
         ops[i]->rc = sqlite_run_op(s, ops[i]);
         if (s->conn.failed) {
             *e = s->conn.failure;
@@ -545,10 +583,12 @@ static enum err sqlite_run_all(struct store_sqlite *s, struct op *const *ops, si
         if (ops[i]->rc == ERR_OK) {
             tallies_merge(&s->of_transaction, &s->of_op);
             s->ended.kept = s->ended.n;
+        } else {
+            changes_drop_op(&s->base);
         }
     }
     if (sqlite_write_tallies(s, e) || sqlite_ended_write(s, e) || sqlite_audit_write(s, ops, n, e) ||
-        sqlite_hits_write(s, ops, n, e) || sqlite_checks_write(s, ops, n, e))
+        sqlite_hits_write(s, ops, n, e) || sqlite_checks_write(s, ops, n, e) || sqlite_read_changes(s, e))
         return e->code;
     commit_stall_wait();
     return conn_run(&s->conn, writer_stmt(s, ST_COMMIT), e);

@@ -258,6 +258,7 @@ static enum err sqlite_insert_child(struct store_sqlite *s, const struct task *t
         return sqlite_insert_check_same(s, t, e);
     if (join_plan_make(&s->joins, t, d, &p, e) || sqlite_insert_or_same(s, &p.task, takes_over, ret_new, e))
         return e->code;
+    change_add(&s->base, t->id, CHANGE_NEW, p.task.state);
     return join_plan_write(&s->joins, &p, e);
 }
 
@@ -318,12 +319,14 @@ static enum err sqlite_spawn_move_cursor(struct store_sqlite *s, int64_t rid, co
     return conn_run(&s->conn, st, e);
 }
 
-static enum err sqlite_spawn_complete(struct store_sqlite *s, const struct guards *g, int64_t now_ms, struct error *e)
+static enum err sqlite_spawn_complete(struct store_sqlite *s, const struct uuid *id, const struct guards *g,
+                                      int64_t now_ms, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_SPAWN_END);
     sqlite3_bind_int64(st, 1, g->rid);
     sqlite3_bind_int64(st, 2, now_ms);
     sqlite_ended_note(s, g->rid, TASK_COMPLETED, now_ms);
+    change_add(&s->base, *id, TASK_SCHEDULED, TASK_COMPLETED);
     if (!g->deleted) {
         tally_add(&s->of_op, g->tenant, TASK_SCHEDULED, -1);
         tally_add(&s->of_op, g->tenant, TASK_COMPLETED, 1);
@@ -351,7 +354,7 @@ enum err sqlite_spawn(struct store_sqlite *s, struct op *base)
     }
     if (sqlite_spawn_move_cursor(s, g.rid, op->plan, skipped, e))
         return e->code;
-    return op->plan->ended ? sqlite_spawn_complete(s, &g, op->now_ms, e) : ERR_OK;
+    return op->plan->ended ? sqlite_spawn_complete(s, &op->id, &g, op->now_ms, e) : ERR_OK;
 }
 
 /* ---- put ---- */
@@ -371,7 +374,8 @@ static enum err sqlite_put_release_slots(struct store_sqlite *s, sqlite3_stmt *s
 static enum err sqlite_put_withdraw_one(struct store_sqlite *s, struct op_put *op, sqlite3_stmt *st, int64_t *ret_runs,
                                         struct slot_keys *keys, struct error *e)
 {
-    struct task t = { .tenant = sqlite3_column_int(st, 1),
+    struct task t = { .id = row_uuid(st, 6),
+                      .tenant = sqlite3_column_int(st, 1),
                       .state = (enum task_state)sqlite3_column_int(st, 2),
                       .deleted = sqlite3_column_int(st, 3) != 0,
                       .scheduled_ms = sqlite3_column_int64(st, 4),
@@ -382,6 +386,8 @@ static enum err sqlite_put_withdraw_one(struct store_sqlite *s, struct op_put *o
     scratch_grow(s, n);
     bool cancels = put_withdraw(op, &t, ret_runs);
     s->rids[n] = cancels ? -rid : rid;
+    if (cancels)
+        change_add(&s->base, t.id, (int)t.state, TASK_CANCELLED);
     if (!t.deleted)
         tally_add(&s->of_op, t.tenant, t.state, -1);
     if (!t.deleted && cancels)
@@ -478,7 +484,7 @@ enum err sqlite_put(struct store_sqlite *s, struct op *base)
     bool is_new;
     if (op->depends && joins_change(&s->joins, op->depends, &next, why, e))
         return e->code;
-    if (sqlite_change_task(s, &old, &next, &keys, e) ||
+    if (sqlite_change_task(s, &old, &next, &keys, &op->ret_state, e) ||
         (op->also && sqlite_insert_or_same(s, op->also, (struct uuid){ 0 }, &is_new, e)))
         return e->code;
     if ((put_resumes_run(g.state, &next) && sqlite_run_resume(s, &next.id, e)) || sqlite_run_forget(s, op->task, e))

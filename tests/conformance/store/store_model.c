@@ -145,6 +145,7 @@ static void print_tally(const struct tally *t)
            t->nodes_dead, t->tokens, t->places, t->recall_requests, t->held);
     printf("# fleet: %zu handed, %zu running, %zu retaken, %zu leased, %zu kept, %zu to end, %zu over\n", t->handed,
            t->running, t->retaken, t->leased, t->kept, t->ended, t->leases_over);
+    printf("# %zu changes told\n", t->told);
     printf("# runs: %zu opened, %zu of them again, %zu stopped while opened, %zu steps stopped, %zu signals woke\n",
            t->opened, t->reopened, t->open_stopped, t->steps_stopped, t->signals_woke);
 }
@@ -188,7 +189,7 @@ static bool step_agrees(struct model *m, struct store *a, struct store *b, char 
         arena_release(&x[i].op.arena);
         arena_release(&y[i].op.arena);
     }
-    return same;
+    return same && same_changes(&m->tally, why);
 }
 
 /* Whether two empty stores stay alike over so many batches; if not, why. */
@@ -245,12 +246,14 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
         struct store *model = store_memory_new();
         world_open(&world);
         model->wants = ((struct world *)world)->store->wants = &model_wants;
+        model_listen(model, ((struct world *)world)->store);
         if (!stores_agree(model, ((struct world *)world)->store, prng_u64(&seeds), STEPS, &tally, why))
             fail_msg("%s", why);
         print_tally(&tally);
         add_tally(&sum, &tally);
         world_close(&world);
         store_free(model);
+        model_listen_no_more();
     }
     print_tally(&sum);
     /* The numbers are those that six rounds reach. */
@@ -273,6 +276,7 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
     assert_true(REACHED(opened, 100) && REACHED(reopened, 10) && REACHED(open_stopped, 5) &&
                 REACHED(steps_stopped, 150) && REACHED(signals_woke, 4) && REACHED(done[OP_AWAIT], 15) &&
                 REACHED(refused[OP_SIGNAL], 50));
+    assert_true(REACHED(told, 1500));
     assert_true(REACHED(done[OP_FOLD], 200) && REACHED(refused[OP_FOLD], 60));
 #undef REACHED
 }

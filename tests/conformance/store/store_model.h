@@ -85,6 +85,7 @@ struct tally {
     X(open_stopped)                                                                                                    \
     X(steps_stopped)                                                                                                   \
     X(signals_woke)                                                                                                    \
+    X(told)                                                                                                            \
     X(deduped) /* of claims; woken: how many operations did */
 #define X(member) size_t member;
     TALLY_SIZES(X)
@@ -200,6 +201,11 @@ void model_make_define(struct model *m, union any_op *ret);
 void model_count_runs(struct tally *t, const union any_op *op);
 bool same_run_answers(const union any_op *a, const union any_op *b, char why[WHY_MAX]);
 bool same_runs(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
+
+/* store_model_changes.c */
+void model_listen(struct store *a, struct store *b);   /* both tell of changes from now on */
+void model_listen_no_more(void);                       /* the stores were freed */
+bool same_changes(struct tally *t, char why[WHY_MAX]); /* since the last time; if nobody listens: true */
 
 /* store_model_reseal.c */
 void model_make_reseal(struct model *m, union any_op *ret);

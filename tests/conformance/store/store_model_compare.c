@@ -134,7 +134,8 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
         return number_same("missed", a->missed.ret_withdrawn, b->missed.ret_withdrawn) &&
                (uuid_eq(a->missed.ret_after, b->missed.ret_after) || differ("missed: where to go on"));
     case OP_PUT:
-        return number_same("put's withdrawn", a->put.ret_withdrawn, b->put.ret_withdrawn) &&
+        return number_same("put's state", a->put.ret_state, b->put.ret_state) &&
+               number_same("put's withdrawn", a->put.ret_withdrawn, b->put.ret_withdrawn) &&
                number_same("put woke", a->put.ret_unblocked_lanes, b->put.ret_unblocked_lanes) &&
                (a->put.task->kind != TASK_RECURRING ||
                 number_same("put's cursor", a->put.ret_cursor_ms, b->put.ret_cursor_ms));

@@ -13,7 +13,7 @@ int main(int argc, char **argv)
         &share_tests,    &partition_tests,  &hand_tests,      &retake_tests,     &lease_tests,  &worker_tests,
         &breaker_tests,  &reseal_tests,     &far_tests,       &priority_tests,   &late_tests,   &join_tests,
         &run_tests,      &run_change_tests, &run_retry_tests, &run_record_tests, &audit_tests,  &stats_tests,
-        &incident_tests,
+        &incident_tests, &change_tests,
     };
     struct CMUnitTest tests[1024];
     size_t n = 0;

@@ -36,7 +36,7 @@ extern const struct test_list slot_tests, line_tests, overlap_tests, suspect_tes
 extern const struct test_list dedupe_tests, catalog_tests, forget_tests, causes_tests, growth_tests, limits_tests;
 extern const struct test_list node_tests, share_tests, partition_tests, hand_tests, retake_tests, lease_tests,
     worker_tests, breaker_tests, reseal_tests, far_tests, priority_tests, late_tests, join_tests, run_tests,
-    run_change_tests, run_retry_tests, run_record_tests, audit_tests, stats_tests, incident_tests;
+    run_change_tests, run_retry_tests, run_record_tests, audit_tests, stats_tests, incident_tests, change_tests;
 
 /* Runs one operation, or several as one transaction; results live as long as the world. */
 enum err world_apply(struct world *w, struct op *op);

@@ -154,6 +154,36 @@ static void all_has_starts_creates_and_edits(void **state)
     metrics_free(m);
 }
 
+static void all_has_what_the_store_tells(void **state)
+{
+    (void)state;
+    struct metrics *m = metrics_new();
+    for (int which = TRANSITIONS_NONE; which <= TRANSITIONS_ALL; which++) {
+        struct transition_log *l = opened((enum transitions)which, m);
+        struct task_change v[] = { { task_of(TASK_SCHEDULED), TASK_BLOCKED, TASK_SKIPPED, S("stop-1") },
+                                   { task_of(TASK_SCHEDULED), CHANGE_NEW, TASK_BLOCKED, S("") },
+                                   { task_of(TASK_SCHEDULED), TASK_SCHEDULED, TASK_RUNNING, S("") } };
+        size_t each = which == TRANSITIONS_ALL;
+        v[0].task.last_error = S("its parent failed");
+        now_ns += 1000000000;
+        transition_log_told(l, v, array_count(v), 5);
+        assert_int_equal(transition_log_listens(l), each);
+        assert_int_equal(lines("event=transition "), 3 * each);
+        assert_int_equal(lines("from=BLOCKED to=SKIPPED attempt=1"), each);
+        assert_int_equal(lines("reason=\"its parent failed\""), each);
+        assert_int_equal(lines("request=stop-1"), each);
+        assert_int_equal(lines("queue=mail to=BLOCKED attempt=1"), each);
+        assert_int_equal(lines("from=SCHEDULED to=RUNNING attempt=2"), each);
+        assert_int_equal(metric_count(m, METRIC_TRANSITIONS_DROPPED), 5 * each);
+        now_ns += 1000000000;
+        transition_log_tick(l);
+        assert_int_equal(lines("event=transitions_dropped lines=5"), each);
+        transition_log_free(l);
+    }
+    transition_log_told(NULL, NULL, 0, 1);
+    metrics_free(m);
+}
+
 static void beyond_a_thousand_lines_a_second_they_are_counted(void **state)
 {
     (void)state;
@@ -182,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_line_names_task_trace_span_and_request),
         cmocka_unit_test(failures_are_attempts_that_failed_and_tasks_that_did),
         cmocka_unit_test(all_has_starts_creates_and_edits),
+        cmocka_unit_test(all_has_what_the_store_tells),
         cmocka_unit_test(beyond_a_thousand_lines_a_second_they_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -518,6 +518,7 @@ void pg_joins_init(struct store_postgres *s)
                                           .run_is_left = pg_join_run_is_left,
                                           .lock_tenant = pg_join_lock_tenant };
     s->joins.ops = &ops;
+    s->joins.store = &s->base;
 }
 
 /* ---- reading ---- */

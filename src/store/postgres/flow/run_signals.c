@@ -66,6 +66,7 @@ enum err postgres_await(struct store_postgres *s, struct op *base)
         pg_await_look(s, op, step.was.run, &signals, &run, e))
         return e->code;
     await_apply(&step.next, op, signals, run.paused, run.stop != RUN_GOES_ON);
+    change_add_awaiting(&s->base, step.was.links, &step.next);
     return pg_steps_write(s, &step, 1, &op->ret_unblocked_lanes, e);
 }
 
@@ -158,8 +159,10 @@ static enum err pg_signal_wake(struct store_postgres *s, struct op_signal *op, s
 {
     size_t n = 0;
     for (size_t i = 0; i < x->n; i++)
-        if (signal_takes(op, &x->v[i].was) && signal_wakes(&x->v[i].next, op->signal->time_ms))
+        if (signal_takes(op, &x->v[i].was) && signal_wakes(&x->v[i].next, op->signal->time_ms)) {
+            change_add_links(&s->base, &x->v[i].was, &x->v[i].next);
             x->v[n++] = x->v[i];
+        }
     return pg_steps_write(s, x->v, n, &op->ret_unblocked_lanes, e);
 }
 

@@ -146,7 +146,9 @@ static enum err pg_stop_lock_steps(struct store_postgres *s, struct pg_stopping 
     for (int i = 0; i < rows.rows; i++) {
         if (pg_step_read(s, &rows, i, &x->v[x->n], e))
             return e->code;
-        stop_step(&x->v[x->n++].next, x->op);
+        stop_step(&x->v[x->n].next, x->op);
+        change_add_links(&s->base, &x->v[x->n].was, &x->v[x->n].next);
+        x->n++;
     }
     return ERR_OK;
 }
@@ -210,6 +212,7 @@ static enum err pg_stop_wake_run(struct store_postgres *s, struct op_stop *op, s
         return e->code;
     if (!stop_wake(&run.next, op->now_ms))
         return ERR_OK;
+    change_add_links(&s->base, &run.was, &run.next);
     return pg_steps_write(s, &run, 1, &op->ret_unblocked_lanes, e);
 }
 

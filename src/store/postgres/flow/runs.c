@@ -185,6 +185,7 @@ static enum err pg_open_replace(struct store_postgres *s, struct pg_opening *o, 
             continue;
         *t = open_row_task(&o->op->rows[which[i]], o->paused, old[i].fence);
         o->written[which[i]] = true;
+        change_add(&s->base, t->id, (int)old[i].state, change_state(t->state, t->links));
         if (pg_replace_row(s, &old[i], t, e))
             return e->code;
         which[(*n)++] = which[i];
@@ -275,8 +276,11 @@ static enum err pg_open_write_rows(struct store_postgres *s, struct pg_opening *
     }
     if (pg_insert_rows(s, tasks, n, o->written, e))
         return e->code;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         inserted += o->written[i];
+        if (o->written[i])
+            change_add(&s->base, o->rows[i].id, CHANGE_NEW, change_state(o->rows[i].state, o->rows[i].links));
+    }
     o->all_new = inserted == n;
     if (pg_open_count_tasks(s, o, inserted, e) || pg_open_existing(s, o, e))
         return e->code;
@@ -431,6 +435,7 @@ static enum err pg_open_write_task(struct store_postgres *s, struct pg_opening *
     if (s->joins.ops->join_put(&s->joins, next, &o->join, e))
         return e->code;
     open_apply(next, op, &(struct open_join){ o->join.expected, o->join.max_broken, o->join.counts });
+    change_add_opened(&s->base, open_starts(op, o->task.was.links), next);
     return pg_steps_write(s, &o->task, 1, &op->ret_unblocked_lanes, e);
 }
 

@@ -396,6 +396,7 @@ void sqlite_joins_init(struct store_sqlite *s)
                                           .is_left = sqlite_join_is_left,
                                           .run_is_left = sqlite_join_run_is_left };
     s->joins.ops = &ops;
+    s->joins.store = &s->base;
 }
 
 /* ---- reading ---- */

@@ -89,11 +89,13 @@ static enum err sqlite_stop_steps(struct stopping *x, struct error *e)
     slot_keys_init(&keys);
     for (size_t i = 0; i < x->n; i++) {
         struct step_row *r = &x->v[i];
-        enum task_state was = r->task.state;
+        struct task was = r->task;
         if (sqlite_stop_release_slots(x, r, &keys, e))
             return e->code;
         stop_step(&r->task, op);
-        if (sqlite_step_write(x->s, r, was, &op->ret_unblocked_lanes, e) || sqlite_stop_record_arrival(x, &r->task, e))
+        change_add_links(&x->s->base, &was, &r->task);
+        if (sqlite_step_write(x->s, r, was.state, &op->ret_unblocked_lanes, e) ||
+            sqlite_stop_record_arrival(x, &r->task, e))
             return e->code;
     }
     op->ret_changed = x->n;
@@ -109,10 +111,11 @@ static enum err sqlite_stop_wake_run(struct stopping *x, struct error *e)
         return ERR_OK;
     if (sqlite_step_read(x->s, &op->run, &run, e))
         return e->code;
-    enum task_state was = run.task.state;
+    struct task was = run.task;
     if (!run.found || !stop_wake(&run.task, op->now_ms))
         return ERR_OK;
-    return sqlite_step_write(x->s, &run, was, &op->ret_unblocked_lanes, e);
+    change_add_links(&x->s->base, &was, &run.task);
+    return sqlite_step_write(x->s, &run, was.state, &op->ret_unblocked_lanes, e);
 }
 
 /* What runs: by claims, and as open steps. */

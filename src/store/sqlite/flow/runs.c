@@ -247,10 +247,12 @@ static enum err sqlite_open_edges(struct opening *o, const struct open_row *r, s
     return r->n ? j->ops->join_put(j, &r->task, &row, e) : ERR_OK;
 }
 
-/* The row was inserted, or has replaced another. */
-static enum err sqlite_open_written(struct opening *o, const struct open_row *r, const struct task *t, struct error *e)
+/* The row was inserted, or has replaced another, which was in that state. */
+static enum err sqlite_open_written(struct opening *o, const struct open_row *r, const struct task *t, int was,
+                                    struct error *e)
 {
     o->op->ret_unblocked_lanes |= t->state == TASK_SCHEDULED ? lane_bit(task_lane(t)) : 0;
+    change_add(&o->s->base, t->id, was, change_state(t->state, t->links));
     if (sqlite_open_edges(o, r, e))
         return e->code;
     return r->has_output ? sqlite_output_keep(o->s, t, r->output, e) : ERR_OK;
@@ -264,7 +266,7 @@ static enum err sqlite_open_existing(struct opening *o, const struct open_row *r
         return e->code;
     if (open_replaces(o->op, r, g.state, g.created_ms)) {
         *t = open_row_task(r, o->paused, g.fence);
-        return sqlite_open_replace(o, r, &g, t, e) ? e->code : sqlite_open_written(o, r, t, e);
+        return sqlite_open_replace(o, r, &g, t, e) ? e->code : sqlite_open_written(o, r, t, (int)g.state, e);
     }
     t->state = g.state;
     t->links = g.links;
@@ -278,7 +280,7 @@ static enum err sqlite_open_row(struct opening *o, const struct open_row *r, str
     if (sqlite_insert_task(o->s, &t, &is_new, e))
         return e->code;
     o->inserted += is_new;
-    if (is_new ? sqlite_open_written(o, r, &t, e) : sqlite_open_existing(o, r, &t, e))
+    if (is_new ? sqlite_open_written(o, r, &t, CHANGE_NEW, e) : sqlite_open_existing(o, r, &t, e))
         return e->code;
     if (r->ends)
         o->ends[o->end_count++] = (struct end_of){ .parent = t, .type = o->op->end_type, .is_new = is_new };
@@ -319,12 +321,14 @@ static enum err sqlite_open_task(struct opening *o, struct error *e)
     const struct op_open *op = o->op;
     struct task *t = &o->task.task;
     struct uuid claim = t->claim;
+    bool starts = open_starts(op, t->links);
     if (op->also_count && joins_wait_for(j, t, op->also, op->also_count, op->end_type, &o->join, e))
         return e->code;
     open_apply(t, op, &(struct open_join){ o->join.expected, o->join.max_broken, o->join.counts });
     if (j->ops->join_put(j, t, &o->join, e) ||
         sqlite_step_write(o->s, &o->task, TASK_RUNNING, &o->op->ret_unblocked_lanes, e))
         return e->code;
+    change_add_opened(&o->s->base, starts, t);
     return op->last ? sqlite_claim_leave(o->s, claim, 1, e) : ERR_OK;
 }
 
@@ -406,9 +410,11 @@ enum err sqlite_await(struct store_sqlite *s, struct op *base)
         sqlite_signals_count(s, &t->run, op->signal, &signals, &bytes, e))
         return e->code;
     struct uuid claim = t->claim;
+    int links = t->links;
     await_apply(t, op, signals, has_run && run.paused, has_run && run.stop != RUN_GOES_ON);
     if (sqlite_step_write(s, &step, TASK_RUNNING, &op->ret_unblocked_lanes, e))
         return e->code;
+    change_add_awaiting(&s->base, links, t);
     return sqlite_claim_leave(s, claim, 1, e);
 }
 
@@ -450,11 +456,13 @@ static enum err sqlite_signal_steps(struct store_sqlite *s, struct op_signal *op
         struct step_row step;
         if (sqlite_step_read(s, &op->steps[i], &step, e))
             return e->code;
-        enum task_state was = step.task.state;
+        struct task was = step.task;
         bool takes = step.found && signal_takes(op, &step.task);
         *ret_over = *ret_over && step.found && !takes;
-        if (wakes && takes && signal_wakes(&step.task, op->signal->time_ms) &&
-            sqlite_step_write(s, &step, was, &op->ret_unblocked_lanes, e))
+        if (!wakes || !takes || !signal_wakes(&step.task, op->signal->time_ms))
+            continue;
+        change_add_links(&s->base, &was, &step.task);
+        if (sqlite_step_write(s, &step, was.state, &op->ret_unblocked_lanes, e))
             return e->code;
     }
     return ERR_OK;
