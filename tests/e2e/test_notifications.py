@@ -206,6 +206,33 @@ def test_a_task_that_is_cancelled_has_not_recovered_and_a_pause_ends_nothing(cli
     assert closed["data"]["incident"] == opened["data"]["incident"] and closed["data"]["closed_at"]
 
 
+@pytest.mark.standalone("a clock is set")
+def test_a_run_by_hand_ends_an_incident_by_its_success_alone(make_server, receiver, clock):
+    client = make_server(env=clock.env).client()
+    add(client, receiver, on_recovered=True)
+    tasks = [client.create(interval_seconds=86_400, retry={"max_attempts": 1}, target_type="WORKER", queue=queue)["id"] for queue in ("by-hand", "stopped")]
+
+    def lease(task):
+        client.act(task, "run-now")
+        queue = client.task(task)["queue"]
+        return until(lambda: client.post("/v1/leases", {"queue": queue, "wait_seconds": 5, "lease_seconds": 600}).json["leases"])[0]["id"]
+    for task, error in zip(tasks, ("this", "that"), strict=True):
+        assert client.post(f"/v1/leases/{lease(task)}/fail", {"error": error}).status == 200
+    told(receiver, 2)
+    before = client.task(tasks[0])
+    run = lease(tasks[0])
+    assert [client.task(tasks[0])[k] for k in ("version", "updated_at")] == [before[k] for k in ("version", "updated_at")]
+    client.act(tasks[1], "cancel")
+    clock.jump(20_000)
+    closed = told(receiver, 3)[2]  # both were looked at
+    assert (closed["type"], closed["data"]["recovered"], closed["data"]["tasks"][0]["id"]) == ("incident.closed", False, tasks[1])
+    assert [i["tasks"][0]["id"] for i in incidents(client, state="OPEN")] == [tasks[0]]
+    assert client.post(f"/v1/leases/{run}/complete", {}).status == 200
+    clock.jump(20_000)
+    closed = told(receiver, 4)[3]
+    assert (closed["type"], closed["data"]["recovered"], closed["data"]["tasks"][0]["id"]) == ("incident.closed", True, tasks[0])
+
+
 @pytest.mark.standalone("it reads the database")
 def test_an_incident_that_waits_for_recovery_is_not_written(make_server, receiver):
     server = make_server()
