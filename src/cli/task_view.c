@@ -186,12 +186,12 @@ void task_print_warnings(struct cli *cli, struct client *client, const json_t *t
     char path[VERB_PATH];
     const json_t *within = json_at(task, "expect.within_seconds"), *warning;
     size_t i;
+    buf_init(&text, TASK_TEXT_MAX);
     if (!within || json_is_null(within))
         return;
     snprintf(path, sizeof path, "/v1/tasks/" STR_FMT "/upcoming?count=1", STR_ARG(id));
     if (client_call(client, &(struct client_request){ .method = "GET", .path = path, .quiet = true }, &a))
         return;
-    buf_init(&text, TASK_TEXT_MAX);
     json_array_foreach (json_at(a.doc.root, "warnings"), i, warning) {
         buf_printf(&text, "belfry %s: ", cli->command->name);
         table_plain_text(json_text_at(warning, "field"), SIZE_MAX, &text);
