@@ -316,7 +316,7 @@ def test_a_receiver_that_fails_gets_the_message_again_under_the_same_id(client, 
 def test_a_retry_after_beyond_the_day_of_a_message_does_not_end_it(make_server, receiver, clock):
     client = make_server(env=clock.env).client()
     receiver.answer("/told", Reply(503, headers={"Retry-After": "86400"}), Reply(200))
-    add(client, receiver)
+    add(client, receiver, repeat_every="30d")
     fail(client, receiver)
     message, = until(lambda: [n for n in notifications(client) if n["error"]], why=lambda: notifications(client))
     assert message["state"] == "WAITING"
