@@ -97,6 +97,48 @@ def test_a_task_that_misses_its_deadline_later_is_told_though_the_first_was_ackn
     assert incident(client)["count"] == 2
 
 
+@pytest.mark.standalone("a clock is set")
+def test_of_a_task_that_runs_the_reason_says_since_when(make_server, receiver, clock):
+    client = make_server(env=clock.env).client()
+    add(client, receiver, **MISSED)
+    body = {"target_type": "WORKER", "expect": {"within_seconds": 2}}
+    tasks = {"once": client.create(delay="0s", queue="once", **body)["id"], "often": client.create(cron_expression="0 0 1 1 *", queue="often", **body)["id"]}
+    run = client.act(tasks["often"], "run-now")["occurrence_id"]
+    for queue in tasks:
+        until(lambda: client.post("/v1/leases", {"queue": queue, "wait_seconds": 5, "lease_seconds": 600}).json["leases"], why=lambda: tasks)
+    clock.jump(13_000)
+    why = missed(client, 2)
+    for queue, leased in (("once", tasks["once"]), ("often", run)):
+        assert why[tasks[queue]].endswith(f"): it runs since {client.task(leased)['started_at']}"), why
+
+
+@pytest.mark.standalone("a clock is set")
+def test_a_task_that_joins_while_the_message_is_made_is_told_once(make_server, receiver, clock):
+    client = make_server(env=clock.env).client()
+    add(client, receiver, group_wait="30s", **MISSED)
+    add(client, receiver, path="/later")
+
+    def late(within):
+        task = client.create(delay="0s", target_type="WORKER", expect={"within_seconds": within})["id"]
+        until(lambda: checks(client).get(task, {}).get("next_deadline"), why="the check has no deadline")
+        return task
+    first = late(2)
+    clock.jump(13_000)
+    until(lambda: incident(client), why=lambda: checks(client))
+    joins = late(15)
+    clock.jump(40_000)  # the message is made, and then the check is judged
+    message, = told(receiver)
+    assert (message["type"], [t["id"] for t in message["data"]["tasks"]]) == ("incident.opened", [joins, first])
+    until(lambda: [(n["state"], n["task_id"]) for n in notifications(client)] == [("SENT", joins)], why=lambda: notifications(client))
+    clock.jump(60_000)
+    fail(client, receiver)
+    told(receiver, path="/later")  # the incident was looked at
+    for task in (first, joins):
+        client.act(task, "cancel")
+    clock.jump(60_000)
+    assert [m["type"] for m in told(receiver, 2)] == ["incident.opened", "incident.closed"]
+
+
 @pytest.mark.standalone("a cluster refuses such a clock")
 def test_an_incident_ends_when_a_late_task_is_not_expected_any_more(make_server, receiver, clock):
     server = make_server(env=clock.env)

@@ -14,7 +14,7 @@ import uuid
 
 import pytest
 
-from server import Client, Reply, at, now_ms, until
+from server import Client, Reply, at, now_ms, to_ms, until
 from test_api import assert_problem
 from test_tenants import Tenant
 
@@ -206,6 +206,33 @@ def test_a_task_that_is_cancelled_has_not_recovered_and_a_pause_ends_nothing(cli
     assert closed["data"]["incident"] == opened["data"]["incident"] and closed["data"]["closed_at"]
 
 
+@pytest.mark.standalone("a clock is set")
+def test_a_run_by_hand_ends_an_incident_by_its_success_alone(make_server, receiver, clock):
+    client = make_server(env=clock.env).client()
+    add(client, receiver, on_recovered=True)
+    tasks = [client.create(cron_expression="0 0 1 1 *", retry={"max_attempts": 1}, target_type="WORKER", queue=queue)["id"] for queue in ("by-hand", "stopped")]
+
+    def lease(task):
+        client.act(task, "run-now")
+        queue = client.task(task)["queue"]
+        return until(lambda: client.post("/v1/leases", {"queue": queue, "wait_seconds": 5, "lease_seconds": 600}).json["leases"])[0]["id"]
+    for task, error in zip(tasks, ("this", "that"), strict=True):
+        assert client.post(f"/v1/leases/{lease(task)}/fail", {"error": error}).status == 200
+    told(receiver, 2)
+    before = client.task(tasks[0])
+    run = lease(tasks[0])
+    assert [client.task(tasks[0])[k] for k in ("version", "updated_at")] == [before[k] for k in ("version", "updated_at")]
+    client.act(tasks[1], "cancel")
+    clock.jump(20_000)
+    closed = told(receiver, 3)[2]  # both were looked at
+    assert (closed["type"], closed["data"]["recovered"], closed["data"]["tasks"][0]["id"]) == ("incident.closed", False, tasks[1])
+    assert [i["tasks"][0]["id"] for i in incidents(client, state="OPEN")] == [tasks[0]]
+    assert client.post(f"/v1/leases/{run}/complete", {}).status == 200
+    clock.jump(20_000)
+    closed = told(receiver, 4)[3]
+    assert (closed["type"], closed["data"]["recovered"], closed["data"]["tasks"][0]["id"]) == ("incident.closed", True, tasks[0])
+
+
 @pytest.mark.standalone("it reads the database")
 def test_an_incident_that_waits_for_recovery_is_not_written(make_server, receiver):
     server = make_server()
@@ -285,6 +312,19 @@ def test_a_receiver_that_fails_gets_the_message_again_under_the_same_id(client, 
     assert message["attempts"] == 2
 
 
+@pytest.mark.standalone("a clock is set to another day")
+def test_a_retry_after_beyond_the_day_of_a_message_does_not_end_it(make_server, receiver, clock):
+    client = make_server(env=clock.env).client()
+    receiver.answer("/told", Reply(503, headers={"Retry-After": "86400"}), Reply(200))
+    add(client, receiver, repeat_every="30d")
+    fail(client, receiver)
+    message, = until(lambda: [n for n in notifications(client) if n["error"]], why=lambda: notifications(client))
+    assert message["state"] == "WAITING"
+    assert to_ms(message["next_attempt_at"]) == to_ms(message["created_at"]) + 86_400_000 - 60_000
+    clock.jump(86_400_000 - 50_000)
+    until(lambda: [(n["state"], n["attempts"]) for n in notifications(client)] == [("SENT", 2)], why=lambda: notifications(client))
+
+
 def test_an_answer_that_is_long_is_an_answer(client, receiver):
     receiver.answer("/told", Reply(200, body=b"x" * (3 << 20)))
     add(client, receiver)
@@ -356,6 +396,9 @@ BAD = {
     "mail": ({"delivery_type": "EMAIL", "delivery_config": {"to": ["a@example.com"]}}, "delivery_type"), "unknown": ({"when": 1}, "when"),
     "wait": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "group_wait": "2h"}, "group_wait"),
     "header": ({"delivery_type": "PUSH", "delivery_config": {"url": "https://x/", "topic": "t", "token": "a\r\nX-Other: 1"}}, "delivery_config.token"),
+    "invisible characters": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "name": "op\u200bs"}, "name"),
+    "bidirectional characters": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "name": "\u2067ops"}, "name"),
+    "tags": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "user_id": "ann\U000e0041"}, "user_id"),
     "control characters": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "user_id": "a\nb"}, "user_id"),
     "topic": ({"delivery_type": "PUSH", "delivery_config": {"url": "https://x/", "topic": "../t"}}, "delivery_config.topic"),
     **{f"url {url}": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": url}}, "delivery_config.url")

@@ -277,7 +277,7 @@ static enum err edit_plan_action(struct request *q, struct reader *r, struct edi
 {
     struct task from = edit->is_patch ? edit->plan.task : edit->current;
     enum err rc = task_act(&from, edit->action, edit->force, NULL, request_new_id(q), q->now_ms, &edit->plan, e);
-    if (rc == ERR_OK && edit->plan.changes)
+    if (rc == ERR_OK && edit->plan.changes && !edit->plan.has_also)
         edit->plan.task.version = edit->current.version + 1;
     if (rc == ERR_OK && edit->action == ACTION_RETRY && from.links & TASK_OPENED)
         edit->plan.task.links = task_links_again(edit->plan.task.links); /* a run: what failed of it runs again */

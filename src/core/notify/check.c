@@ -82,6 +82,56 @@ enum err expectation_read(struct str text, bool is_recurring, struct arena *a, s
     return ERR_OK;
 }
 
+/* The times between fires that follow each other. */
+struct expectation_gaps {
+    int64_t shortest_ms, longest_ms;
+    int64_t from_ms, to_ms; /* the longest one */
+};
+
+static struct expectation_gaps expectation_find_gaps(const struct recurrence *schedule, int64_t now_ms)
+{
+    struct expectation_gaps g = { .shortest_ms = INT64_MAX };
+    struct occurrence last, next;
+    int64_t until_ms = now_ms + 2 * CHECK_WITHIN_MAX_MS;
+    if (!recurrence_next(schedule, now_ms, &last))
+        return g;
+    for (int n = 0; n < CHECK_FIRES_MAX && last.at_ms < until_ms; n++) {
+        if (!recurrence_next(schedule, last.at_ms + 1, &next))
+            break;
+        int64_t gap_ms = next.at_ms - last.at_ms;
+        g.shortest_ms = min_of(g.shortest_ms, gap_ms);
+        if (gap_ms > g.longest_ms)
+            g = (struct expectation_gaps){ g.shortest_ms, gap_ms, last.at_ms, next.at_ms };
+        last = next;
+    }
+    return g;
+}
+
+void expectation_warn(const struct expectation *x, const struct recurrence *schedule, int64_t now_ms, struct buf *out)
+{
+    char text[DURATION_TEXT], from[RFC3339_TEXT + 1], to[RFC3339_TEXT + 1];
+    if (!x->within_ms)
+        return;
+    struct expectation_gaps g = expectation_find_gaps(schedule, now_ms);
+    int64_t kept_ms = x->within_ms + CHECK_GRACE_MS;
+    if (g.longest_ms <= kept_ms)
+        return;
+    duration_format(g.longest_ms, text);
+    if (g.shortest_ms > kept_ms) {
+        buf_printf(out,
+                   "is shorter than the time from one run to the next, %s: it is missed after every run; give more "
+                   "than %s",
+                   text, text);
+        return;
+    }
+    rfc3339_format(g.from_ms, from);
+    rfc3339_format(g.to_ms, to);
+    buf_printf(out,
+               "is shorter than the longest time from one run to the next, %s: it is missed between %s and %s; give "
+               "more than %s, or success_by with days",
+               text, from, to, text);
+}
+
 enum err expectation_rule(const struct expectation *x, const struct task *t, const struct tz *zone,
                           const struct calendar *calendar, struct recurrence *ret, struct error *e)
 {
@@ -285,6 +335,17 @@ static void check_explain_last(const struct execution *last, struct buf *out)
                    STR_ARG(str_utf8_cut(last->error, SHOWN_ERROR_MAX)));
 }
 
+static void check_explain_running(const struct check_reason *r, struct buf *out)
+{
+    char at[RFC3339_TEXT + 1];
+    rfc3339_format(r->running_ms, at);
+    buf_printf(out, "it runs since %s", at);
+    if (r->last && r->last->status != EXECUTION_COMPLETED) {
+        buf_text(out, "; ");
+        check_explain_last(r->last, out);
+    }
+}
+
 void check_explain(const struct check_facts *f, const struct check_reason *r, int64_t deadline_ms, struct buf *out)
 {
     const struct task *t = f->task;
@@ -297,6 +358,8 @@ void check_explain(const struct check_facts *f, const struct check_reason *r, in
         buf_text(out, "the tenant is disabled");
     else if (t->state == TASK_PAUSED)
         buf_text(out, "the task is paused");
+    else if (r->running_ms)
+        check_explain_running(r, out);
     else if (r->queue_paused)
         buf_printf(out, "its queue '" STR_FMT "' is paused", STR_ARG(t->queue));
     else

@@ -85,6 +85,7 @@ static const struct json_field incident_fields[] = {
     { .name = "first_told_ms", .kind = JSON_KIND_I64, AT(i.first_told_ms) },
     { .name = "steps_told", .kind = JSON_KIND_I64, AT(i.steps_told) },
     { .name = "joined_ms", .kind = JSON_KIND_I64, AT(i.joined_ms) },
+    { .name = "joined", .kind = JSON_KIND_I64, AT(i.joined), .min = 0, .max = INCIDENT_TASKS_MAX },
     { .name = "closed_ms", .kind = JSON_KIND_I64, AT(i.closed_ms) },
     { .name = "recovered", .kind = JSON_KIND_BOOL, AT(i.recovered) },
     { .name = "changed", .kind = JSON_KIND_BOOL, AT(i.changed) },
@@ -187,6 +188,7 @@ void incident_write(struct jw *w, const struct incident *i)
     jw_kv_i64(w, "first_told_ms", i->first_told_ms);
     jw_kv_i64(w, "steps_told", i->steps_told);
     jw_kv_i64(w, "joined_ms", i->joined_ms);
+    jw_kv_i64(w, "joined", i->joined);
     jw_kv_i64(w, "closed_ms", i->closed_ms);
     jw_kv_bool(w, "recovered", i->recovered);
     jw_kv_bool(w, "changed", i->changed);
@@ -263,11 +265,28 @@ void incident_join(struct incident *i, const struct incident_task *t, int64_t at
         at++;
     memmove(i->tasks + 1, i->tasks, at * sizeof *i->tasks);
     i->tasks[0] = *t;
+    i->joined += (int64_t)at >= i->joined; /* else it is one of them */
     i->joined_ms = i->joined_ms ? min_of(i->joined_ms, at_ms) : at_ms;
     if (i->acked_ms) { /* the steps begin again with the next message */
         i->acked_ms = i->first_told_ms = i->steps_told = 0;
         i->acked_by = S("");
     }
+}
+
+void incident_tell_joined(struct incident *i)
+{
+    i->joined_ms = i->joined = 0;
+}
+
+struct incident incident_before_joined(const struct incident *i)
+{
+    struct incident before = *i;
+    size_t joined = min_of((size_t)i->joined, i->task_count);
+    before.tasks = joined ? i->tasks + joined : i->tasks;
+    before.task_count -= joined;
+    before.count = max_of(i->count - (int64_t)joined, (int64_t)1);
+    incident_tell_joined(&before);
+    return before;
 }
 
 /* ---- what to do ---- */
@@ -353,7 +372,7 @@ void incident_carry_out(struct incident *i, const struct incident_plan *p, int64
         i->told++;
         i->told_ms = now_ms;
         i->told_count = i->count;
-        i->joined_ms = 0;
+        incident_tell_joined(i);
         i->first_told_ms = i->first_told_ms ? i->first_told_ms : now_ms;
     }
     if (p->tell == MESSAGE_ESCALATED)

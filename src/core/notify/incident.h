@@ -19,7 +19,10 @@
  *     any more. Mode and `after` do not count.
  *  8. A task that misses its check joins the incident of others that did. If that was told before, it is told again,
  *     `group_wait` later and JOINED_APART_MS after the last message, with this task first. Who acknowledged it did not
- *     know of this task, so that does not count any more. */
+ *     know of this task, so that does not count any more.
+ *  9. A message is written when it is sent. Its first attempt carries the tasks that have joined since it was made, and
+ *     no other message tells of them. A later attempt has the same id, by which a receiver may know it: it leaves out
+ *     the tasks that have joined since the first, and the next message tells of them. */
 #include "core/notify/setting.h"
 
 /* Kinds of incidents: those of hits, one for tasks that become dead letters, and one for rules that fire. */
@@ -74,6 +77,7 @@ struct incident {
     int64_t first_told_ms; /* when the first one was made */
     int64_t steps_told;    /* steps of the setting that were told */
     int64_t joined_ms;     /* a task joined that no message tells of (rule 8); 0: none */
+    int64_t joined;        /* how many of the first `tasks` these are */
     int64_t closed_ms;     /* 0: open */
     bool recovered;        /* it was closed by that */
     bool changed;          /* a recurring task did not succeed since, but was changed, cancelled or deleted */
@@ -104,6 +108,10 @@ bool incident_add_task(struct incident *i, const struct incident_task *t, struct
 
 /* Rule 8: the task, which was added just now, is new to the incident. */
 void incident_join(struct incident *i, const struct incident_task *t, int64_t at_ms);
+/* Rule 9: a message carries the tasks that have joined. */
+void incident_tell_joined(struct incident *i);
+/* Rule 9: the incident without the tasks that have joined since. Its lists are borrowed. */
+struct incident incident_before_joined(const struct incident *i);
 
 enum notification_type {
     MESSAGE_NONE,

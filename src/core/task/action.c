@@ -256,15 +256,13 @@ enum err task_act(const struct task *t, enum action action, bool force, const st
         return action_refuse(t, state, action, cell->instead, e);
     struct action_plan plan = { .task = *t, .changes = cell->what == MOVES && !t->deleted };
     bool recurring = t->kind == TASK_RECURRING;
-    if (plan.changes) {
+    plan.has_also = plan.changes && recurring && action == ACTION_RUN_NOW;
+    if (plan.has_also) {
+        plan.also = action_occurrence_now(t, fresh, now_ms);
+    } else if (plan.changes) {
         plan.task.version++;
         plan.task.updated_ms = now_ms;
         task_forget_delays(&plan.task);
-    }
-    if (plan.changes && recurring && action == ACTION_RUN_NOW) {
-        plan.has_also = true;
-        plan.also = action_occurrence_now(t, fresh, now_ms);
-    } else if (plan.changes) {
         if (state == TASK_BLOCKED && action_is_forced_overlap(t, action, force))
             plan.task.overlap = OVERLAP_ALLOW;
         action_set_state(&plan.task, cell->next, now_ms);

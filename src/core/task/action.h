@@ -15,11 +15,13 @@ enum action {
 };
 
 struct action_plan {
-    struct task task; /* the new row: version + 1, updated_ms set */
+    struct task task; /* the new row: version + 1, updated_ms set; with has_also, the row as it was */
     /* RECURRING: occurrences that were spawned and have not fired are withdrawn (port/store.h, OP_PUT) */
     bool withdraw;
-    bool changes;  /* false: the task already is in the requested state; nothing to write */
-    bool has_also; /* run-now of a RECURRING task spawns one occurrence with a fresh id */
+    bool changes; /* false: the task already is in the requested state; nothing to write */
+    /* Run-now of a RECURRING task spawns one occurrence with a fresh id. The task itself is not edited: who awaits its
+     * recovery, or its success in time, goes on waiting. */
+    bool has_also;
     struct task also;
 };
 

@@ -237,7 +237,13 @@ static const char *deliver_refusal(const struct turn *t, const struct notificati
     return nags && is_over ? "closed" : NULL;
 }
 
-static enum err deliver_read_incident(struct turn *t, const struct record *r, struct incident *scratch,
+/* The incident of a message. */
+struct deliver_incident {
+    struct turn_incident x;
+    int64_t next_ms;
+};
+
+static enum err deliver_read_incident(struct turn *t, const struct record *r, struct deliver_incident *scratch,
                                       const struct incident **ret, struct error *e)
 {
     struct record_filter f = { .kind = RECORD_INCIDENT, .tenant = r->tenant, .id = r->incident, .limit = 1 };
@@ -246,9 +252,14 @@ static enum err deliver_read_incident(struct turn *t, const struct record *r, st
     if (uuid_is_nil(r->incident))
         return ERR_OK;
     if (reader_records(t->notifier->reader, &f, &t->arena, &page, e) ||
-        (page.n && incident_read(page.v[0].doc, &t->arena, scratch, e)))
+        (page.n && incident_read(page.v[0].doc, &t->arena, &scratch->x.incident, e)))
         return e->code;
-    *ret = page.n ? scratch : NULL;
+    if (!page.n)
+        return ERR_OK;
+    scratch->x.tenant = r->tenant;
+    scratch->x.version = page.v[0].version;
+    scratch->next_ms = page.v[0].next_ms;
+    *ret = &scratch->x.incident;
     return ERR_OK;
 }
 
@@ -259,6 +270,37 @@ static enum err deliver_claim(struct turn *t, struct record *r, const struct not
         return e->code;
     r->version++;
     return ERR_OK;
+}
+
+/* As deliver_claim, and the tasks that have joined go with the message. Both are written or none. */
+static enum err deliver_claim_joined(struct turn *t, struct record *r, const struct notification *m,
+                                     const struct deliver_incident *i, struct error *e)
+{
+    struct turn_incident told = i->x;
+    struct notification about = *m;
+    incident_tell_joined(&told.incident);
+    notification_set_about(&about, &told.incident);
+    return turn_add_incident(t, &told, i->next_ms, e) ? e->code : deliver_claim(t, r, &about, e);
+}
+
+/* Takes the message, and leaves in the incident what the message tells of (core/notify/incident.h, rule 9). If another
+ * node changes the incident meanwhile, the tasks that have joined do not go with the message. */
+static enum err deliver_claim_told(struct turn *t, struct record *r, struct notification *m, bool is_first,
+                                   struct deliver_incident *i, struct error *e)
+{
+    struct incident *told = &i->x.incident;
+    bool tells = m->type == MESSAGE_OPENED || m->type == MESSAGE_REPEATED;
+    bool carries = tells && is_first && told->joined_ms && !told->closed_ms;
+    enum err rc = carries ? deliver_claim_joined(t, r, m, i, e) : ERR_CONFLICT;
+    if (rc == ERR_OK) {
+        incident_tell_joined(told);
+        notification_set_about(m, told);
+    } else if (rc == ERR_CONFLICT) {
+        rc = deliver_claim(t, r, m, e);
+    }
+    if (tells)
+        *told = incident_before_joined(told);
+    return rc;
 }
 
 static struct sent_message *deliver_slot(struct notifier *n)
@@ -345,7 +387,7 @@ static enum err deliver_send(struct turn *t, const struct record *r, struct noti
 static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
 {
     struct notification m;
-    struct incident incident;
+    struct deliver_incident incident = { 0 };
     struct tenant_rules tenant = { 0 };
     struct notification_facts f = { .message = &m, .now_ms = t->now_ms, .site = t->notifier->setup.site };
     if (notification_read(r->doc, &t->arena, &m, e) || deliver_read_incident(t, r, &incident, &f.incident, e) ||
@@ -368,9 +410,11 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
     enum err rc = deliver_wait(t, r, &f, place, &waits, e);
     if (rc || waits)
         return rc;
+    bool is_first = !m.attempts;
     if (!notification_take(&m, t->now_ms))
         return deliver_put(t, r, &m, 0, e);
-    return deliver_claim(t, r, &m, e) ? e->code : deliver_send(t, r, &m, &f, place, e);
+    rc = deliver_claim_told(t, r, &m, is_first, &incident, e);
+    return rc ? rc : deliver_send(t, r, &m, &f, place, e);
 }
 
 /* ---- tenants in turn ---- */

@@ -315,6 +315,45 @@ static void a_task_that_joins_is_told_first_and_ends_an_acknowledgement(void **s
     }
 }
 
+static void a_message_carries_who_joined_or_leaves_them_to_the_next_one(void **state)
+{
+    (void)state;
+    struct setting s = some_setting();
+    struct incident i = some_incident(true), back, before;
+    struct incident_task late = { .id = id_of(5), .name = S("payroll") };
+    struct error e = { 0 };
+    assert_int_equal(look(&i, &s, false, NOW + 10 * SECOND), MESSAGE_OPENED);
+    for (int n = 0; n < 2; n++) { /* the second time it is there already */
+        i.count++;
+        assert_true(incident_add_task(&i, &late, late.id, &arena));
+        incident_join(&i, &late, NOW + 11 * SECOND);
+        assert_true(i.joined == 1 && i.task_count == 2);
+    }
+    before = incident_before_joined(&i); /* a second attempt */
+    assert_true(before.task_count == 1 && str_eq(before.tasks[0].name, S("nightly")) && !before.joined);
+    assert_int_equal(before.count, i.count - 1);
+    cleanup_with(buf_release) struct buf doc;
+    struct jw w;
+    buf_init(&doc, 1 << 16);
+    jw_init(&w, &doc);
+    incident_write(&w, &i);
+    assert_ok(incident_read(buf_str(&doc), &arena, &back, &e), &e);
+    assert_int_equal(back.joined, 1);
+    struct incident carried = i;
+    incident_tell_joined(&carried); /* the first attempt */
+    assert_int_equal(incident_before_joined(&carried).task_count, 2);
+    assert_int_equal(look(&carried, &s, false, NOW + HOUR), MESSAGE_NONE);
+    assert_int_equal(look(&i, &s, false, NOW + 30 * SECOND), MESSAGE_REPEATED);
+    assert_int_equal(i.joined, 0);
+    for (int n = 10; n < 30; n++) {
+        late.id = id_of(n);
+        assert_true(incident_add_task(&i, &late, late.id, &arena));
+        incident_join(&i, &late, NOW + 2LL * HOUR);
+    }
+    assert_int_equal(i.joined, INCIDENT_TASKS_MAX);
+    assert_int_equal(incident_before_joined(&i).task_count, 0);
+}
+
 /* What the title says of an incident with so many hits, of tasks 1 to `tasks`, that was told so many times before. */
 static void check_title_of(int64_t told, int64_t count, int tasks, enum notification_type type, bool changed,
                            const char *expected)
@@ -502,6 +541,11 @@ static void messages_are_tried_eight_times_within_a_day(void **state)
     m.attempts = 1;
     assert_int_equal(notification_retry_at(&m, 60 * SECOND, NOW), NOW + MINUTE);
     assert_int_equal(notification_retry_at(&m, -1, NOW + 24LL * HOUR), 0);
+    int64_t last = NOW + 24LL * HOUR - MINUTE; /* Retry-After does not end a message */
+    assert_int_equal(notification_retry_at(&m, 24LL * HOUR, NOW), last);
+    assert_int_equal(notification_retry_at(&m, 2LL * HOUR, NOW + 23LL * HOUR), last);
+    assert_int_equal(notification_retry_at(&m, 24LL * HOUR, last), last + 5 * SECOND);
+    assert_int_equal(notification_retry_at(&m, 24LL * HOUR, last + 59 * SECOND), 0);
     m.attempts = MESSAGE_ATTEMPTS_MAX;
     assert_int_equal(notification_retry_at(&m, -1, NOW), 0);
     m = (struct notification){ .created_ms = NOW, .type = MESSAGE_TEST, .attempts = 1 };
@@ -606,6 +650,7 @@ int main(void)
         T(successes_and_retries_are_always_groups),
         T(with_every_no_happening_stays_untold),
         T(a_task_that_joins_is_told_first_and_ends_an_acknowledgement),
+        T(a_message_carries_who_joined_or_leaves_them_to_the_next_one),
         T(titles_say_what_happened_to_how_many),
         T(a_task_is_shown_once_as_it_was_last),
         T(texts_for_slack_end_at_a_character),
