@@ -178,6 +178,30 @@ void paused_queue_line(const struct cli *cli, struct client *client, const json_
                    cli->where);
 }
 
+void task_print_warnings(struct cli *cli, struct client *client, const json_t *task)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    cleanup_with(buf_release) struct buf text;
+    struct str id = str_utf8_cut(json_text_at(task, "id"), UUID_TEXT);
+    char path[VERB_PATH];
+    const json_t *within = json_at(task, "expect.within_seconds"), *warning;
+    size_t i;
+    buf_init(&text, TASK_TEXT_MAX);
+    if (!within || json_is_null(within))
+        return;
+    snprintf(path, sizeof path, "/v1/tasks/" STR_FMT "/upcoming?count=1", STR_ARG(id));
+    if (client_call(client, &(struct client_request){ .method = "GET", .path = path, .quiet = true }, &a))
+        return;
+    json_array_foreach (json_at(a.doc.root, "warnings"), i, warning) {
+        buf_printf(&text, "belfry %s: ", cli->command->name);
+        table_plain_text(json_text_at(warning, "field"), SIZE_MAX, &text);
+        buf_char(&text, ' ');
+        table_plain_text(json_text_at(warning, "message"), SIZE_MAX, &text);
+        buf_char(&text, '\n');
+    }
+    fputs(buf_cstr(&text), cli->err);
+}
+
 void paused_run_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out)
 {
     cleanup_with(client_answer_release) struct client_answer a = { 0 };

@@ -36,6 +36,9 @@ void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out);
 void paused_run_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out);
 void paused_queue_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out);
 
+/* Prints what the server has to say against a task that was made or changed. Asks only where there may be something. */
+void task_print_warnings(struct cli *cli, struct client *client, const json_t *task);
+
 void execution_header(struct table *t); /* the table must have EXECUTION_COLUMNS columns */
 void execution_row(struct table *t, const json_t *x);
 void execution_duration_text(const json_t *x, char out[WHEN_TEXT]); /* from its start to its end; "-": not known */

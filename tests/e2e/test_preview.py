@@ -113,6 +113,22 @@ def test_add_says_when_a_cron_lands_on_a_crowded_minute(server, client, belfry):
     assert "41" in listed.out and listed.code == 0
 
 
+def test_an_expectation_that_the_schedule_itself_misses_is_warned_of(server, client, belfry):
+    hourly = {"cron_expression": "0 * * * *", "target_type": "NOOP"}
+    warned = client.post("/v1/preview", {**hourly, "expect": {"within_seconds": 1800}}).json["warnings"]
+    assert [w["field"] for w in warned] == ["expect.within_seconds"] and "missed after every run" in warned[0]["message"]
+    for expect in ({"within_seconds": 3600}, {"success_by": "06:00"}, None):
+        assert client.post("/v1/preview", {**hourly, "expect": expect}).json["warnings"] == []
+    assert client.post("/v1/preview", {**hourly, "max_runs": 1, "expect": {"within_seconds": 1800}}).json["warnings"] == []
+    task = client.create(**hourly, expect={"within_seconds": 1800}, name="hourly")["id"]  # it is not refused
+    assert client.get(f"/v1/tasks/{task}/upcoming").json["warnings"] == warned
+    environment = {"BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)}
+    for words in (["add", "--noop", "--every", "1h", "--expect-within", "30m"], ["edit", "hourly", "--expect-within", "20m"]):
+        said = belfry(*words, env=environment)
+        assert (said.code, said.err) == (0, f"belfry {words[0]}: expect.within_seconds {warned[0]['message']}\n")
+    assert belfry("edit", "hourly", "--expect-within", "2h", env=environment).err == ""
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # explanations
 

@@ -6,6 +6,7 @@
 #include "api/server/internal.h"
 #include "api/task/json.h"
 #include "base/json/json.h"
+#include "core/notify/check.h"
 #include "core/task/spawn.h"
 
 enum {
@@ -74,6 +75,27 @@ static void preview_write_fires(struct jw *w, const struct task *t, const struct
     }
 }
 
+/* What the user may not have meant. */
+static void preview_write_warnings(struct jw *w, struct request *q, const struct task *t, const struct recurrence *rule)
+{
+    struct expectation expect = { 0 };
+    struct error ignored;
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, NOTE_MAX);
+    if (rule && preview_runs_left(t) > 1 &&
+        expectation_read(task_extra(t, TASK_EXPECT), true, &q->arena, &expect, &ignored) == ERR_OK)
+        expectation_warn(&expect, rule, q->now_ms, &text);
+    jw_key(w, "warnings");
+    jw_array(w);
+    if (text.n) {
+        jw_object(w);
+        jw_kv_cstr(w, "field", TASK_EXPECT ".within_seconds");
+        jw_kv_cstr(w, "message", buf_cstr(&text));
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
 static enum handled preview_answer(struct request *q, const struct task *t, const struct upcoming_params *p)
 {
     struct error e = { 0 };
@@ -96,6 +118,7 @@ static enum handled preview_answer(struct request *q, const struct task *t, cons
         jw_object_end(&w);
     }
     jw_array_end(&w);
+    preview_write_warnings(&w, q, t, recurring && !task_is_final(t->state) ? &rule : NULL);
     jw_object_end(&w);
     return HANDLED_DONE;
 }

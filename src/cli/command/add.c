@@ -329,6 +329,8 @@ static enum exit_code command_add_run(struct cli *cli, const struct options *o)
         add_print_task(cli, o, client, &a);
     if (code == EXIT_DONE && option_given(o, "cron") && !option_get(o, "quiet")->number)
         add_warn_crowded_minute(cli, client, a.doc.root);
+    if (code == EXIT_DONE && !option_get(o, "quiet")->number)
+        task_print_warnings(cli, client, a.doc.root);
     return code;
 }
 

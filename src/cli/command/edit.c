@@ -101,8 +101,10 @@ static enum exit_code edit_send(struct cli *cli, const struct options *o, struct
                                    .about = edit->id,
                                    .idempotency_key = task_idempotency_key(o) };
     code = client_call(client, &call, &after);
-    if (code == EXIT_DONE)
+    if (code == EXIT_DONE) {
         edit_print_task(cli, o, &after);
+        task_print_warnings(cli, client, after.doc.root);
+    }
     return code;
 }
 

@@ -82,6 +82,56 @@ enum err expectation_read(struct str text, bool is_recurring, struct arena *a, s
     return ERR_OK;
 }
 
+/* The times between fires that follow each other. */
+struct expectation_gaps {
+    int64_t shortest_ms, longest_ms;
+    int64_t from_ms, to_ms; /* the longest one */
+};
+
+static struct expectation_gaps expectation_find_gaps(const struct recurrence *schedule, int64_t now_ms)
+{
+    struct expectation_gaps g = { .shortest_ms = INT64_MAX };
+    struct occurrence last, next;
+    int64_t until_ms = now_ms + 2 * CHECK_WITHIN_MAX_MS;
+    if (!recurrence_next(schedule, now_ms, &last))
+        return g;
+    for (int n = 0; n < CHECK_FIRES_MAX && last.at_ms < until_ms; n++) {
+        if (!recurrence_next(schedule, last.at_ms + 1, &next))
+            break;
+        int64_t gap_ms = next.at_ms - last.at_ms;
+        g.shortest_ms = min_of(g.shortest_ms, gap_ms);
+        if (gap_ms > g.longest_ms)
+            g = (struct expectation_gaps){ g.shortest_ms, gap_ms, last.at_ms, next.at_ms };
+        last = next;
+    }
+    return g;
+}
+
+void expectation_warn(const struct expectation *x, const struct recurrence *schedule, int64_t now_ms, struct buf *out)
+{
+    char text[DURATION_TEXT], from[RFC3339_TEXT + 1], to[RFC3339_TEXT + 1];
+    if (!x->within_ms)
+        return;
+    struct expectation_gaps g = expectation_find_gaps(schedule, now_ms);
+    int64_t kept_ms = x->within_ms + CHECK_GRACE_MS;
+    if (g.longest_ms <= kept_ms)
+        return;
+    duration_format(g.longest_ms, text);
+    if (g.shortest_ms > kept_ms) {
+        buf_printf(out,
+                   "is shorter than the time from one run to the next, %s: it is missed after every run; give more "
+                   "than %s",
+                   text, text);
+        return;
+    }
+    rfc3339_format(g.from_ms, from);
+    rfc3339_format(g.to_ms, to);
+    buf_printf(out,
+               "is shorter than the longest time from one run to the next, %s: it is missed between %s and %s; give "
+               "more than %s, or success_by with days",
+               text, from, to, text);
+}
+
 enum err expectation_rule(const struct expectation *x, const struct task *t, const struct tz *zone,
                           const struct calendar *calendar, struct recurrence *ret, struct error *e)
 {

@@ -22,6 +22,7 @@ enum {
     CHECK_GRACE_MS = 10000,
     CHECK_AGAIN_MS = 5000, /* a task that is late is looked at so often, or as often as its deadlines come */
     CHECK_DAYS_MAX = 64,   /* bytes of `days` */
+    CHECK_FIRES_MAX = 1000 /* that expectation_warn looks at */
 };
 #define CHECK_WITHIN_MAX_MS (366LL * DAY_MS)
 
@@ -35,6 +36,10 @@ struct expectation {
 enum err expectation_read(struct str text, bool is_recurring, struct arena *a, struct expectation *ret,
                           struct error *e) must_use;
 bool expectation_is_none(const struct expectation *x);
+
+/* Writes why the schedule alone misses within_seconds: some of the next fires are further apart, whatever becomes of
+ * them. Nothing, if it does not. */
+void expectation_warn(const struct expectation *x, const struct recurrence *schedule, int64_t now_ms, struct buf *out);
 
 /* The deadlines of success_by. zone and calendar (may be NULL) must outlive the rule. */
 enum err expectation_rule(const struct expectation *x, const struct task *t, const struct tz *zone,

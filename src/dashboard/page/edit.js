@@ -37,6 +37,7 @@ export const page = {
         const [task, upcoming] = await Promise.all([get(path), maybe(path + '/upcoming', { count: FIRES })]);
         ctx.ui.values = valuesOf(task);
         ctx.ui.preview = upcoming?.upcoming ?? [];
+        ctx.ui.warnings = upcoming?.warnings ?? [];
         return { task, names, upcoming: upcoming?.upcoming ?? [] };
     },
 
@@ -58,6 +59,8 @@ export const page = {
             section('schedule', 'Schedule', {}, h('div.form', fields(values, data).filter(f => f.group === 'schedule').map(f => fieldOf(f,
                 values, errors[f.name], false, changed)))),
             section('preview', 'What it does', { note: values.when === 'cron' ? cronInWords(values.cron_expression ?? '') ?? '' : '' },
+                (ctx.ui.warnings ?? []).map((/** @type {any} */ w) => h('p.hold', { role: 'status', key: w.field }, icon('late'),
+                    `${labelOf(values, w.field)}: ${w.message}`)),
                 ctx.ui.previewError ? h('p.error', { role: 'status' }, icon('failed'), ctx.ui.previewError)
                 : fires && firesDiff(compareFires(task ? data.upcoming : [], fires), zone, !!task && data.upcoming.length > 0))),
         h('div.stack', section('task', 'Task', {}, h('div.form', fields(values, data).filter(f => f.group === 'task').map(f => fieldOf(f,
@@ -183,17 +186,17 @@ const labelOf = (v, name) => fieldNamed(fields(v, { names: { queues: [], calenda
 function preview(ctx) {
     clearTimeout(timer);
     timer = setTimeout(async () => {
-        const v = ctx.ui.values, asked = JSON.stringify(scheduleOf(v));
+        const v = ctx.ui.values, within = v.expects === 'within' && Number(v.within_seconds) > 0 ? { expect: expectOf(v, null) } : {};
+        const body = { ...scheduleOf(v), ...within }, asked = JSON.stringify(body);
         if (asked === ctx.ui.previewed) return;
         ctx.ui.previewed = asked;
         try {
-            const answer = await request(`/v1/preview?count=${FIRES}`, { method: 'POST', body: { ...scheduleOf(v), target_type: 'NOOP',
-                target_config: {} } });
-            if (ctx.ui.previewed === asked) ctx.set({ preview: answer.upcoming, previewError: '' });
+            const answer = await request(`/v1/preview?count=${FIRES}`, { method: 'POST', body: { ...body, target_type: 'NOOP', target_config: {} } });
+            if (ctx.ui.previewed === asked) ctx.set({ preview: answer.upcoming, warnings: answer.warnings, previewError: '' });
         } catch (error) {
             const first = error instanceof Problem ? error.errors[0] : null;
             const problem = first ? `${labelOf(v, first.field)}: ${first.message}` : /** @type {Error} */ (error).message;
-            if (ctx.ui.previewed === asked) ctx.set({ previewError: problem });
+            if (ctx.ui.previewed === asked) ctx.set({ previewError: problem, warnings: [] });
         }
     }, PREVIEW_AFTER_MS);
 }

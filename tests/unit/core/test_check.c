@@ -123,6 +123,40 @@ static void an_expectation_is_checked(void **state)
     assert_true(expectation_is_none(&none));
 }
 
+static void a_schedule_that_misses_its_own_expectation_is_warned_of(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *cron, *zone, *within, *starts, *holds;
+    } rows[] = {
+        { "0 * * * *", "UTC", "1800", "is shorter than the time from one run to the next, 1h: it is missed after every",
+          "give more than 1h" },
+        { "0 * * * *", "UTC", "3589", "is shorter than the time", "1h" },
+        { "0 * * * *", "UTC", "3590", NULL, NULL }, /* a deadline is judged 10 s later */
+        { "0 8 * * MON-FRI", "UTC", "93600", "is shorter than the longest time from one run to the next, 3d: ",
+          "between 2026-02-13T08:00:00.000Z and 2026-02-16T08:00:00.000Z; give more than 3d, or success_by" },
+        { "0 2 * * *", "UTC", "86400", NULL, NULL },
+        { "0 2 * * *", "Europe/Berlin", "86400", "is shorter than the longest time", "2026-10-2" }, /* 25 h */
+        { "* 8-18 * * *", "UTC", "3600", "is shorter than the longest time from one run to the next, 13h1m", "T18:59" },
+        { "0 0 1 1 *", "UTC", "60", "is shorter than the time", "366d" },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        struct world w = { .task = nightly("2026-02-10T12:00:00Z") };
+        cleanup_with(buf_release) struct buf out;
+        char expect[64];
+        buf_init(&out, 1024);
+        w.task.schedule.cron = str_from(rows[i].cron);
+        w.task.schedule.time_zone = str_from(rows[i].zone);
+        snprintf(expect, sizeof expect, "{\"within_seconds\":%s}", rows[i].within);
+        look(&w, strcmp(rows[i].zone, "UTC") ? berlin : utc, NULL, expect);
+        expectation_warn(&w.facts.expect, &w.schedule, at("2026-02-10T12:00:00Z"), &out);
+        if (!rows[i].starts)
+            assert_int_equal(out.n, 0);
+        else if (!str_starts(buf_str(&out), str_from(rows[i].starts)) || !strstr(buf_cstr(&out), rows[i].holds))
+            fail_msg("%s", buf_cstr(&out));
+    }
+}
+
 static void deadlines_keep_their_local_time(void **state)
 {
     (void)state;
@@ -427,6 +461,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_expectation_is_checked),
+        cmocka_unit_test(a_schedule_that_misses_its_own_expectation_is_warned_of),
         cmocka_unit_test(deadlines_keep_their_local_time),
         cmocka_unit_test(policies_at_clock_changes_count_for_deadlines),
         cmocka_unit_test(a_changed_calendar_moves_the_deadline_both_ways),
