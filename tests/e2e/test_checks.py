@@ -98,6 +98,21 @@ def test_a_task_that_misses_its_deadline_later_is_told_though_the_first_was_ackn
 
 
 @pytest.mark.standalone("a clock is set")
+def test_of_a_task_that_runs_the_reason_says_since_when(make_server, receiver, clock):
+    client = make_server(env=clock.env).client()
+    add(client, receiver, **MISSED)
+    body = {"target_type": "WORKER", "expect": {"within_seconds": 2}}
+    tasks = {"once": client.create(delay="0s", queue="once", **body)["id"], "often": client.create(cron_expression="0 0 1 1 *", queue="often", **body)["id"]}
+    run = client.act(tasks["often"], "run-now")["occurrence_id"]
+    for queue in tasks:
+        until(lambda: client.post("/v1/leases", {"queue": queue, "wait_seconds": 5, "lease_seconds": 600}).json["leases"], why=lambda: tasks)
+    clock.jump(13_000)
+    why = missed(client, 2)
+    for queue, leased in (("once", tasks["once"]), ("often", run)):
+        assert why[tasks[queue]].endswith(f"): it runs since {client.task(leased)['started_at']}"), why
+
+
+@pytest.mark.standalone("a clock is set")
 def test_a_task_that_joins_while_the_message_is_made_is_told_once(make_server, receiver, clock):
     client = make_server(env=clock.env).client()
     add(client, receiver, group_wait="30s", **MISSED)

@@ -210,7 +210,7 @@ def test_a_task_that_is_cancelled_has_not_recovered_and_a_pause_ends_nothing(cli
 def test_a_run_by_hand_ends_an_incident_by_its_success_alone(make_server, receiver, clock):
     client = make_server(env=clock.env).client()
     add(client, receiver, on_recovered=True)
-    tasks = [client.create(interval_seconds=86_400, retry={"max_attempts": 1}, target_type="WORKER", queue=queue)["id"] for queue in ("by-hand", "stopped")]
+    tasks = [client.create(cron_expression="0 0 1 1 *", retry={"max_attempts": 1}, target_type="WORKER", queue=queue)["id"] for queue in ("by-hand", "stopped")]
 
     def lease(task):
         client.act(task, "run-now")

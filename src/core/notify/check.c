@@ -335,6 +335,17 @@ static void check_explain_last(const struct execution *last, struct buf *out)
                    STR_ARG(str_utf8_cut(last->error, SHOWN_ERROR_MAX)));
 }
 
+static void check_explain_running(const struct check_reason *r, struct buf *out)
+{
+    char at[RFC3339_TEXT + 1];
+    rfc3339_format(r->running_ms, at);
+    buf_printf(out, "it runs since %s", at);
+    if (r->last && r->last->status != EXECUTION_COMPLETED) {
+        buf_text(out, "; ");
+        check_explain_last(r->last, out);
+    }
+}
+
 void check_explain(const struct check_facts *f, const struct check_reason *r, int64_t deadline_ms, struct buf *out)
 {
     const struct task *t = f->task;
@@ -347,6 +358,8 @@ void check_explain(const struct check_facts *f, const struct check_reason *r, in
         buf_text(out, "the tenant is disabled");
     else if (t->state == TASK_PAUSED)
         buf_text(out, "the task is paused");
+    else if (r->running_ms)
+        check_explain_running(r, out);
     else if (r->queue_paused)
         buf_printf(out, "its queue '" STR_FMT "' is paused", STR_ARG(t->queue));
     else

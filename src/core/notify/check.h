@@ -91,6 +91,7 @@ int64_t check_shown_deadline(const struct check *c, const struct expectation *x,
 /* Why there was no success, as far as is known. */
 struct check_reason {
     bool tenant_disabled, queue_paused;
+    int64_t running_ms;           /* it runs since then; 0: it does not */
     const struct execution *last; /* the last attempt; NULL: there was none */
 };
 /* The sentence of a missed deadline: "no success by …: the task is paused". */

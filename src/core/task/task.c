@@ -205,6 +205,12 @@ bool task_is_unstarted(const struct task *t, int64_t now_ms)
     return t->kind == TASK_OCCURRENCE && t->runs_count && waits && !t->attempts && !t->losses && !t->started_ms;
 }
 
+int64_t task_running_since_ms(const struct task *t)
+{
+    bool is_open = t->links & TASK_OPENED && t->started_ms;
+    return is_open ? t->started_ms : max_of(t->due_ms, uuid_time_ms(t->claim));
+}
+
 int64_t task_leased_ms(const struct task *t)
 {
     return uuid_time_ms(t->claim);

@@ -239,6 +239,9 @@ bool task_awaits_attempt(const struct task *t, int64_t now_ms); /* a run that ha
 
 /* Whether an OCCURRENCE counts among the runs of its task although it has not started. */
 bool task_is_unstarted(const struct task *t, int64_t now_ms);
+/* Since when a RUNNING task is held by the one who runs it, as far as its row says: its node may start it a moment
+ * later. Of an open run: since its start. */
+int64_t task_running_since_ms(const struct task *t);
 /* Of a leased task: when the lease began, which is its start, and what made it late if it was. */
 int64_t task_leased_ms(const struct task *t);
 enum late_cause task_lease_late_cause(const struct task *t);

@@ -36,6 +36,27 @@ static enum err look_last(struct turn *t, const struct look *l, unsigned statuse
     return ERR_OK;
 }
 
+/* Since when the task runs, or the oldest of its occurrences that do; 0: none does. */
+static enum err look_running(struct turn *t, const struct look *l, int64_t *ret, struct error *e)
+{
+    struct task_filter f = {
+        .tenant = l->task.tenant, .parent = l->task.id, .states = 1U << TASK_RUNNING, .limit = CHECK_PAGE, .brief = true
+    };
+    struct task own = l->task;
+    struct task_page page = { .tasks = { &own, 1 } };
+    *ret = 0;
+    if (l->task.kind == TASK_RECURRING && reader_list(t->notifier->reader, &f, &t->arena, &page, e))
+        return e->code;
+    for (size_t i = 0; i < page.tasks.n; i++) {
+        const struct task *x = &page.tasks.v[i];
+        if (task_shown_state(x, t->now_ms) != TASK_RUNNING)
+            continue;
+        int64_t since_ms = task_running_since_ms(x);
+        *ret = *ret ? min_of(*ret, since_ms) : since_ms;
+    }
+    return ERR_OK;
+}
+
 /* Whether an attempt met the deadline of success_by. What ended before the period cannot. */
 static enum err look_is_met(struct turn *t, const struct look *l, int64_t deadline_ms, bool *ret, struct error *e)
 {
@@ -94,7 +115,7 @@ static enum err look_explain(struct turn *t, const struct look *l, int64_t deadl
     cleanup_with(buf_release) struct buf text;
     struct tenant_rules tenant = { 0 };
     struct check_reason why = { 0 };
-    if (look_last(t, l, 0, &why.last, e))
+    if (look_last(t, l, 0, &why.last, e) || look_running(t, l, &why.running_ms, e))
         return e->code;
     struct queue_rules queue = catalog_cache_queue(catalog, l->task.tenant, l->task.queue, NULL);
     why.tenant_disabled = catalog_cache_tenant(catalog, l->task.tenant, NULL, &tenant) && tenant.disabled;

@@ -419,6 +419,13 @@ static void the_sentence_names_the_reason(void **state)
         { { .tenant_disabled = true }, TASK_PAUSED, "the tenant is disabled" },
         { { .queue_paused = true }, TASK_PAUSED, "the task is paused" },
         { { .queue_paused = true }, TASK_SCHEDULED, "its queue 'reports' is paused" },
+        { { .queue_paused = true, .running_ms = at("2026-02-10T02:00:00Z"), .last = &ok },
+          TASK_SCHEDULED,
+          "it runs since 2026-02-10T02:00:00.000Z" },
+        { { .running_ms = at("2026-02-10T03:00:00Z"), .last = &failed },
+          TASK_SCHEDULED,
+          "it runs since 2026-02-10T03:00:00.000Z; its last attempt, at 2026-02-10T02:00:01.000Z, did not succeed: "
+          "HTTP 503" },
         { { 0 }, TASK_SCHEDULED, "it has not run yet" },
         { { .last = &ok }, TASK_SCHEDULED, "it has not run since its success at 2026-02-10T02:00:01.000Z" },
         { { .last = &failed },

@@ -449,6 +449,18 @@ static void an_unstarted_run_is_one_that_never_fired(void **state)
     assert_false(task_is_unstarted(&t, 100));
 }
 
+static void a_task_runs_since_it_was_due_and_claimed_and_a_run_since_its_start(void **state)
+{
+    (void)state;
+    struct task t = { .state = TASK_RUNNING, .due_ms = 1000, .started_ms = 1, .claim = uuid_floor(900) };
+    assert_int_equal(task_running_since_ms(&t), 1000); /* claimed ahead; it has started before, in another attempt */
+    t.claim = uuid_floor(5000);
+    assert_int_equal(task_running_since_ms(&t), 5000);
+    t.links = TASK_OPENED;
+    t.started_ms = 1200;
+    assert_int_equal(task_running_since_ms(&t), 1200);
+}
+
 /* ---- fences ---- */
 
 /* Twice within a second, from the same backup, after some claims in between. */
@@ -484,6 +496,7 @@ int main(void)
         cmocka_unit_test(a_task_lost_twice_is_a_suspect),
         cmocka_unit_test(who_is_put_off_is_awaited_at_the_same_moment),
         cmocka_unit_test(an_unstarted_run_is_one_that_never_fired),
+        cmocka_unit_test(a_task_runs_since_it_was_due_and_claimed_and_a_run_since_its_start),
         cmocka_unit_test(a_task_expires_so_long_after_the_wish),
         cmocka_unit_test(an_occurrences_id_is_the_same_whoever_makes_it),
         cmocka_unit_test(a_schedule_becomes_its_rule),
