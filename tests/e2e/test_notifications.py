@@ -14,7 +14,7 @@ import uuid
 
 import pytest
 
-from server import Client, Reply, at, now_ms, until
+from server import Client, Reply, at, now_ms, to_ms, until
 from test_api import assert_problem
 from test_tenants import Tenant
 
@@ -310,6 +310,19 @@ def test_a_receiver_that_fails_gets_the_message_again_under_the_same_id(client, 
     assert calls[0].headers["webhook-id"] == calls[1].headers["webhook-id"]
     message = until(lambda: [n for n in notifications(client) if n["state"] == "SENT"], why=lambda: notifications(client))[0]
     assert message["attempts"] == 2
+
+
+@pytest.mark.standalone("a clock is set to another day")
+def test_a_retry_after_beyond_the_day_of_a_message_does_not_end_it(make_server, receiver, clock):
+    client = make_server(env=clock.env).client()
+    receiver.answer("/told", Reply(503, headers={"Retry-After": "86400"}), Reply(200))
+    add(client, receiver, repeat_every="30d")
+    fail(client, receiver)
+    message, = until(lambda: [n for n in notifications(client) if n["error"]], why=lambda: notifications(client))
+    assert message["state"] == "WAITING"
+    assert to_ms(message["next_attempt_at"]) == to_ms(message["created_at"]) + 86_400_000 - 60_000
+    clock.jump(86_400_000 - 50_000)
+    until(lambda: [(n["state"], n["attempts"]) for n in notifications(client)] == [("SENT", 2)], why=lambda: notifications(client))
 
 
 def test_an_answer_that_is_long_is_an_answer(client, receiver):

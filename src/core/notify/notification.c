@@ -202,8 +202,10 @@ int64_t notification_retry_at(const struct notification *m, int64_t asked_ms, in
         return 0;
     for (int64_t i = m->attempts_before + 1; i < m->attempts && delay_ms < MESSAGE_RETRY_MAX_MS; i++)
         delay_ms *= 4;
-    delay_ms = max_of(min_of(delay_ms, (int64_t)MESSAGE_RETRY_MAX_MS), asked_ms);
-    return now_ms + delay_ms < notification_begun_ms(m) + MESSAGE_EXPIRES_MS ? now_ms + delay_ms : 0;
+    int64_t end_ms = notification_begun_ms(m) + MESSAGE_EXPIRES_MS;
+    int64_t at_ms = now_ms + min_of(delay_ms, (int64_t)MESSAGE_RETRY_MAX_MS);
+    at_ms = max_of(at_ms, min_of(now_ms + asked_ms, end_ms - MESSAGE_LAST_MS));
+    return at_ms < end_ms ? at_ms : 0;
 }
 
 /* ---- texts ---- */

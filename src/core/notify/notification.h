@@ -19,6 +19,7 @@ enum {
     MESSAGE_RETRY_MS = 5000, /* the first delay; each is four times the one before, up to the next */
     MESSAGE_RETRY_MAX_MS = 3600000,
     MESSAGE_EXPIRES_MS = 86400000,
+    MESSAGE_LAST_MS = 60000,    /* before that: Retry-After asks for no later attempt */
     MESSAGE_TIMEOUT_MS = 10000, /* of one attempt */
     MESSAGE_TAKEN_MS = 20000,   /* a node that sends a message has it for so long */
     MESSAGE_ERROR_MAX = 1024,
@@ -83,7 +84,8 @@ bool notification_is_used_up(const struct notification *m);
 bool notification_take(struct notification *m, int64_t now_ms) must_use;
 /* It may still be sent. */
 bool notification_is_young(const struct notification *m, int64_t now_ms);
-/* When the next attempt comes after one that failed; 0: there is none. asked_ms: Retry-After; -1: none. */
+/* When the next attempt comes after one that failed; 0: there is none. asked_ms: Retry-After; -1: none. A place that
+ * asks for longer than the message has left gets it once more shortly before its end. */
 int64_t notification_retry_at(const struct notification *m, int64_t asked_ms, int64_t now_ms);
 
 /* What a text is made of. incident NULL: a message without one (TEST, SUPPRESSED). */

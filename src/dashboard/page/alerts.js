@@ -153,7 +153,8 @@ const SENT = { WAITING: ['SCHEDULED', 'Waiting'], SENDING: ['RUNNING', 'Sending'
 
 /** @param {any[]} list @param {Map<string, string>} names @param {Context} ctx */
 const sent = (list, names, ctx) => table(ctx, { rows: list, key: n => n.id, label: 'Sent', columns: [
-    { title: 'State', class: 'w-state', cell: n => badge(SENT[n.state]?.[0] ?? n.state, { word: SENT[n.state]?.[1] }) },
+    { title: 'State', class: 'w-state', cell: n => [badge(SENT[n.state]?.[0] ?? n.state, { word: SENT[n.state]?.[1] }),
+        n.state === 'WAITING' && n.attempts && n.next_attempt_at ? h('span.sub', 'again ', ago(n.next_attempt_at, ctx)) : null] },
     { title: 'What', class: 'anywhere', cell: n => n.type.replace('incident.', 'incident ') },
     { title: 'To', class: 'anywhere', cell: n => [userText(names.get(n.setting) ?? '–'), h('span.label',
         ` ${CHANNELS[n.delivery_type] ?? ''}${n.step ? `, step ${n.step}` : ''}`)] },

@@ -506,6 +506,11 @@ static void messages_are_tried_eight_times_within_a_day(void **state)
     m.attempts = 1;
     assert_int_equal(notification_retry_at(&m, 60 * SECOND, NOW), NOW + MINUTE);
     assert_int_equal(notification_retry_at(&m, -1, NOW + 24LL * HOUR), 0);
+    int64_t last = NOW + 24LL * HOUR - MINUTE; /* Retry-After does not end a message */
+    assert_int_equal(notification_retry_at(&m, 24LL * HOUR, NOW), last);
+    assert_int_equal(notification_retry_at(&m, 2LL * HOUR, NOW + 23LL * HOUR), last);
+    assert_int_equal(notification_retry_at(&m, 24LL * HOUR, last), last + 5 * SECOND);
+    assert_int_equal(notification_retry_at(&m, 24LL * HOUR, last + 59 * SECOND), 0);
     m.attempts = MESSAGE_ATTEMPTS_MAX;
     assert_int_equal(notification_retry_at(&m, -1, NOW), 0);
     m = (struct notification){ .created_ms = NOW, .type = MESSAGE_TEST, .attempts = 1 };
