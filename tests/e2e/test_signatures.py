@@ -217,7 +217,8 @@ def test_keys_are_made_listed_and_removed_without_showing_secrets(client):
     assert made["secret"].encode() not in shown.body and b"whsk_" not in shown.body and b"enc:" not in shown.body
     one = client.get(f"{KEYS}/{made['id']}")
     assert one.headers["etag"].startswith('"1') and "secret" not in one.json
-    for host in ({}, {"host": None}, {"host": "*.EXAMPLE.com"}):
+    assert add(client, host="2001:DB8:0:0:0:0:0:1")["host"] == "2001:db8::1"
+    for host in ({}, {"host": None}, {"host": "*.EXAMPLE.com"}, {"host": "2001:db8::1"}, {"host": "2001:db8:0::0:1"}):
         assert "already" in assert_problem(client.post(KEYS, host), 409)["detail"]
     assert client.request("DELETE", f"{KEYS}/{made['id']}").status == 204
     assert_problem(client.get(f"{KEYS}/{made['id']}"), 404)

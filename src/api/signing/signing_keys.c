@@ -113,12 +113,8 @@ static enum err signing_keys_read_body(struct request *q, const struct json_fiel
         return e->code;
     if (!ret->host.n)
         return ERR_OK;
-    char *host = arena_array(&q->arena, char, ret->host.n + 1);
-    if (!host)
-        return error_no_room(e);
-    memcpy(host, ret->host.p, ret->host.n);
-    ret->host.p = host;
-    return signing_host_check(host, ret->host.n, e);
+    char *host = arena_array(&q->arena, char, SIGNING_HOST_MAX);
+    return host ? signing_host_check(ret->host, host, &ret->host, e) : error_no_room(e);
 }
 
 /* A UUID of version 8: its bits are a hash. */
@@ -161,11 +157,23 @@ static enum err signing_keys_answer(struct request *q, struct change *c, const s
     return ERR_OK;
 }
 
-static enum err signing_keys_check_room(struct request *q, struct reader *r, struct error *e)
+static enum err signing_keys_refuse_second(struct str host, struct str id, struct error *e)
+{
+    return error_set(e, ERR_CONFLICT, "there is a key for %s already, " STR_FMT "; rotate it, or remove it first",
+                     host.n ? "this host" : "all hosts", STR_ARG(id));
+}
+
+/* Also for a key from before whose host is written in another form: its id is another one. */
+static enum err signing_keys_check_room(struct request *q, struct reader *r, struct str host, struct error *e)
 {
     struct catalog_entries all;
+    struct signing_key k;
+    struct error ignored;
     if (catalog_read_all(q, r, CATALOG_SIGNING_KEY, q->who.tenant, &all, e))
         return e->code;
+    for (size_t i = 0; i < all.n; i++)
+        if (signing_keys_read(q, &all.v[i], &k, &ignored) == ERR_OK && signing_host_is_same(k.host, host))
+            return signing_keys_refuse_second(host, all.v[i].name, e);
     return all.n < SIGNING_KEYS_MAX
                ? ERR_OK
                : error_set(e, ERR_CONFLICT, "the tenant has %d signing keys already", SIGNING_KEYS_MAX);
@@ -181,12 +189,11 @@ static enum err signing_keys_make(struct request *q, struct reader *r, struct ch
     if (str_has_control(body.name))
         return error_field(e, "name", "must not hold control characters");
     if (c->exists)
-        return error_set(e, ERR_CONFLICT, "there is a key for %s already, " STR_FMT "; rotate it, or remove it first",
-                         body.host.n ? "this host" : "all hosts", STR_ARG(c->name));
+        return signing_keys_refuse_second(body.host, c->name, e);
     k.id = signing_keys_id(q->who.tenant, body.host);
     k.name = body.name;
     k.host = body.host;
-    if (signing_keys_check_room(q, r, e) ||
+    if (signing_keys_check_room(q, r, body.host, e) ||
         signing_secret_make(q, k.id, &body.secret, SIGNING_HMAC_SHA256, &k.secrets[0], &shown, e))
         return e->code;
     return signing_keys_answer(q, c, &k, shown, e);

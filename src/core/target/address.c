@@ -1,10 +1,11 @@
 #include "core/target/address.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* Ranges that hold no public hosts (IANA's registries of special-purpose addresses), or hosts that users must not reach
  * through this server. Bytes that are not given are zero. */
-enum { V4 = false, V6 = true };
+enum { V4 = false, V6 = true, ADDRESS_GROUPS = 8 /* of IPv6 */ };
 static const struct address_range blocked[] = {
     { { { 0 }, V4 }, 8 },  /* 0.0.0.0: this network */
     { { { 10 }, V4 }, 8 }, /* 10.0.0.0: private */
@@ -131,6 +132,45 @@ bool address_parse(struct str text, struct address *ret)
         return false;
     *ret = a;
     return true;
+}
+
+static unsigned address_group(struct address a, size_t i)
+{
+    return (unsigned)a.b[2 * i] << 8 | a.b[2 * i + 1];
+}
+
+/* The longest run of zero groups, the first of several; one alone is no run. *ret_from: where it begins. */
+static size_t address_zero_groups(struct address a, size_t *ret_from)
+{
+    size_t longest = 1;
+    *ret_from = ADDRESS_GROUPS;
+    for (size_t from = 0; from < ADDRESS_GROUPS; from++) {
+        size_t to = from;
+        while (to < ADDRESS_GROUPS && !address_group(a, to))
+            to++;
+        if (to - from > longest) {
+            longest = to - from;
+            *ret_from = from;
+        }
+    }
+    return longest;
+}
+
+void address_format(struct address a, char out[ADDRESS_TEXT])
+{
+    size_t at = 0, gap, zeros = address_zero_groups(a, &gap);
+    if (!a.is_v6) {
+        snprintf(out, ADDRESS_TEXT, "%u.%u.%u.%u", a.b[0], a.b[1], a.b[2], a.b[3]);
+        return;
+    }
+    for (size_t i = 0; i < ADDRESS_GROUPS; i++) {
+        bool is_behind_colon = i == 0 || i == gap + zeros;
+        if (i == gap)
+            at += (size_t)snprintf(out + at, ADDRESS_TEXT - at, "::");
+        else if (i < gap || i >= gap + zeros)
+            at +=
+                (size_t)snprintf(out + at, ADDRESS_TEXT - at, "%s%x", is_behind_colon ? "" : ":", address_group(a, i));
+    }
 }
 
 static bool address_bit_at(struct address a, int i)

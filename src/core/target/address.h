@@ -26,6 +26,9 @@ struct address_policy {
 };
 
 bool address_parse(struct str text, struct address *ret);
+/* The one text that RFC 5952 recommends for an address: "::1". */
+enum { ADDRESS_TEXT = 40 };
+void address_format(struct address a, char out[ADDRESS_TEXT]);
 
 /* Parses "10.0.0.0/8", "fd00::/8" or a single address. Bits beyond the prefix must be zero, since 10.1.0.0/8 is more
  * likely a mistake. */

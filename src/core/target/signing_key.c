@@ -121,20 +121,26 @@ static bool signing_is_host_name(struct str s)
     return true;
 }
 
-enum err signing_host_check(char *host, size_t n, struct error *e)
+enum err signing_host_check(struct str host, char out[SIGNING_HOST_MAX], struct str *ret, struct error *e)
 {
-    struct str s = { host, n }, name = s;
+    struct str name = host;
     struct address address;
-    bool wild = str_starts(s, S("*."));
+    char text[ADDRESS_TEXT];
+    bool wild = str_starts(host, S("*."));
     if (wild)
-        name = str_sub(s, 2, s.n);
+        name = str_sub(host, 2, host.n);
     bool is_address = address_parse(name, &address);
-    if (n > SIGNING_HOST_MAX || (wild && is_address) || (!is_address && !signing_is_host_name(name)))
+    if (host.n > SIGNING_HOST_MAX || (wild && is_address) || (!is_address && !signing_is_host_name(name)))
         return error_field(e, "host",
                            "must be a name such as api.example.com, *.example.com for all names below it, or an "
                            "address, without scheme and port");
-    for (size_t i = 0; i < n; i++)
-        host[i] = ascii_lower(host[i]);
+    if (is_address) {
+        address_format(address, text);
+        host = str_from(text);
+    }
+    for (size_t i = 0; i < host.n; i++)
+        out[i] = ascii_lower(host.p[i]);
+    *ret = (struct str){ out, host.n };
     return ERR_OK;
 }
 
@@ -167,12 +173,17 @@ static bool signing_is_same_address(struct str pattern, struct str host)
            a.is_v6 == b.is_v6 && memcmp(a.b, b.b, sizeof a.b) == 0;
 }
 
+bool signing_host_is_same(struct str a, struct str b)
+{
+    return str_eq(a, b) || signing_is_same_address(a, b);
+}
+
 size_t signing_host_fit(struct str pattern, struct str host)
 {
     enum { ALL = 1, BELOW = 2, EXACT = SIGNING_HOST_MAX + BELOW + 1 };
     if (!pattern.n)
         return ALL;
-    if (str_eq(pattern, host) || signing_is_same_address(pattern, host))
+    if (signing_host_is_same(pattern, host))
         return EXACT;
     struct str tail = str_sub(pattern, 1, pattern.n); /* ".example.com" */
     bool below = pattern.p[0] == '*' && host.n > tail.n && str_eq(str_sub(host, host.n - tail.n, host.n), tail);

@@ -45,8 +45,10 @@ void signing_key_drop_ended(struct signing_key *k, int64_t now_ms);
 
 /* ---- hosts ---- */
 
-/* Checks the host of a new key, and makes it lower case in place. */
-enum err signing_host_check(char *host, size_t n, struct error *e) must_use;
+/* Checks the host of a new key. *ret is its one form, in `out`: in lower case, an address as address_format has it. */
+enum err signing_host_check(struct str host, char out[SIGNING_HOST_MAX], struct str *ret, struct error *e) must_use;
+/* Whether two hosts of keys are one. A host from before may be an address in another form. */
+bool signing_host_is_same(struct str a, struct str b);
 
 /* The host that decides which key signs the task: that of its URL, or the first one of its broker's address. Lower
  * case, without port, brackets and final dot. Empty: a named broker, or nothing that is signed. */

@@ -97,6 +97,32 @@ static void forms_that_others_guess_at_are_refused(void **state)
     }
 }
 
+static void an_address_has_one_text(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        { "192.0.2.7", "192.0.2.7" },
+        { "0.0.0.0", "0.0.0.0" },
+        { "::", "::" },
+        { "0:0:0:0:0:0:0:1", "::1" },
+        { "1:0:0:0:0:0:0:0", "1::" },
+        { "2001:0DB8:0:0:0:0:0:0001", "2001:db8::1" },
+        { "2001:db8:0:0:1:0:0:1", "2001:db8::1:0:0:1" }, /* the first of two runs */
+        { "2001:0:0:1:0:0:0:1", "2001:0:0:1::1" },
+        { "1::3:4:5:6:7:8", "1:0:3:4:5:6:7:8" }, /* one group is no run */
+        { "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff" },
+        { "::ffff:192.0.2.7", "::ffff:c000:207" },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        struct address a, again;
+        char text[ADDRESS_TEXT];
+        assert_true(address_parse(str_from(rows[i][0]), &a));
+        address_format(a, text);
+        assert_string_equal(text, rows[i][1]);
+        assert_true(address_parse(str_from(text), &again) && memcmp(a.b, again.b, sizeof a.b) == 0);
+    }
+}
+
 /* Checks each row of the table by its first and last address, and by the neighbours on both sides that are not
  * blocked. */
 static void every_row_is_blocked_to_its_edges(void **state)
@@ -347,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_read_as_bytes),
         cmocka_unit_test(forms_that_others_guess_at_are_refused),
+        cmocka_unit_test(an_address_has_one_text),
         cmocka_unit_test(every_row_is_blocked_to_its_edges),
         cmocka_unit_test(public_addresses_are_free),
         cmocka_unit_test(mapped_ipv4_is_judged_as_ipv4),

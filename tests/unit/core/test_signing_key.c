@@ -7,14 +7,13 @@
 
 static void assert_host(const char *given, const char *becomes)
 {
-    char text[512];
+    char text[SIGNING_HOST_MAX];
     struct error e = { 0 };
-    size_t n = strlen(given);
-    memcpy(text, given, n + 1);
-    enum err rc = signing_host_check(text, n, &e);
+    struct str host;
+    enum err rc = signing_host_check(str_from(given), text, &host, &e);
     assert_int_equal(rc, becomes ? ERR_OK : ERR_INVALID);
     if (becomes)
-        assert_string_equal(text, becomes);
+        assert_str(host, becomes);
     else
         assert_string_equal(e.field, "host");
 }
@@ -27,6 +26,9 @@ static void a_host_is_a_name_an_address_or_all_names_below_one(void **state)
     assert_host("*.com", "*.com");
     assert_host("192.0.2.1", "192.0.2.1");
     assert_host("2001:DB8::1", "2001:db8::1");
+    assert_host("0:0:0:0:0:0:0:1", "::1");
+    assert_host("2001:0db8:0000::0001", "2001:db8::1");
+    assert_host("1::3:4:5:6:7:8", "1:0:3:4:5:6:7:8"); /* longer than it was */
     assert_host("a_b-c.example", "a_b-c.example");
     const char *const bad[] = { "",
                                 "*",
@@ -71,6 +73,8 @@ static void the_nearest_key_fits_best(void **state)
     assert_true(signing_host_fit(S(""), S("")) > 0);
     assert_true(signing_host_fit(S("2001:db8::1"), S("2001:db8:0:0:0:0:0:1")) > 0);
     assert_int_equal(signing_host_fit(S("2001:db8::1"), S("2001:db8::2")), 0);
+    assert_true(signing_host_is_same(S("0:0:0:0:0:0:0:1"), S("::1")) && signing_host_is_same(S("a.b"), S("a.b")));
+    assert_true(!signing_host_is_same(S("*.b"), S("a.b")) && !signing_host_is_same(S(""), S("::1")));
 }
 
 static void assert_task_host(enum target_kind target, const char *config, const char *wanted)
