@@ -258,11 +258,22 @@ bool is_hidden_char(unsigned c)
     static const struct {
         unsigned from, to;
     } ranges[] = {
-        { 0, 0x1F },        { 0x7F, 0x9F },     { 0x061C, 0x061C }, { 0x200E, 0x200F },
-        { 0x2028, 0x202E }, { 0x2066, 0x2069 }, { 0xFEFF, 0xFEFF },
+        { 0, 0x1F },        { 0x7F, 0x9F },     { 0xAD, 0xAD },     { 0x061C, 0x061C }, { 0x180E, 0x180E },
+        { 0x200B, 0x200F }, { 0x2028, 0x202E }, { 0x2060, 0x2069 }, { 0xFEFF, 0xFEFF }, { 0xE0000, 0xE007F },
     };
     for (size_t i = 0; i < array_count(ranges); i++)
         if (c >= ranges[i].from && c <= ranges[i].to)
             return true;
+    return false;
+}
+
+bool str_has_hidden(struct str s)
+{
+    for (size_t i = 0; i < s.n;) {
+        size_t bytes = str_utf8_at(s, i);
+        if (bytes && is_hidden_char(str_code_point(s, i, bytes)))
+            return true;
+        i += max_of(bytes, (size_t)1);
+    }
     return false;
 }

@@ -59,10 +59,11 @@ size_t str_utf8_count(struct str s); /* characters of valid UTF-8 */
 size_t str_utf8_at(struct str s, size_t at);
 
 /* str_code_point decodes the sequence of `len` bytes at `at`, as str_utf8_at returns it (> 0). is_hidden_char is true
- * for characters that a terminal or an editor interprets instead of showing them: controls, line separators,
- * bidirectional controls. */
+ * for characters that a terminal or an editor interprets instead of showing them, or that have no width, so that two
+ * texts look alike: controls, line separators, bidirectional controls, joiners, soft hyphens, tags. */
 unsigned str_code_point(struct str s, size_t at, size_t len);
 bool is_hidden_char(unsigned code_point);
+bool str_has_hidden(struct str s); /* more than str_has_control */
 
 /* The longest prefix of s that has at most max bytes and splits no character. */
 struct str str_utf8_cut(struct str s, size_t max);

@@ -121,8 +121,8 @@ def mailbox():
 
 def test_a_reader_sees_what_happened_and_a_hostile_name_changes_nothing(make_server, receiver, mailbox):
     client = with_mail(make_server, mailbox.controller.port, host="127.0.0.1").client()
-    by_mail(client, receiver, "ann@example.com", "bob@example.com", name="Ops \u202egnp")
-    task = client.create(target_type="WORKER", queue="work", name="Übersicht \u202egnp", retry={"max_attempts": 1})["id"]
+    by_mail(client, receiver, "ann@example.com", "bob@example.com", name="Ops")
+    task = client.create(target_type="WORKER", queue="work", name="Übersicht\u200b\u202egnp", retry={"max_attempts": 1})["id"]
     lease = until(lambda: client.post("/v1/leases", {"queue": "work", "wait_seconds": 5}).json["leases"])[0]
     assert client.post(f"/v1/leases/{lease['id']}/fail", {"error": "boom\r\nBcc: eve@example.com\r\n\r\nKind: SUCCESS"}).status == 200
     client.wait_for(task, "FAILED")
@@ -138,7 +138,7 @@ def test_a_reader_sees_what_happened_and_a_hostile_name_changes_nothing(make_ser
         f"<{sent['id']}@example.com>", *[f"<{sent['incident']}@example.com>"] * 2)
     lines = mail.get_content().splitlines()
     assert [line for line in lines if line.startswith("Kind: ")] == ["Kind: FAILURE"]
-    assert not [line for line in lines if line.startswith("Bcc")] and "\u202e" not in mail.get_content()
+    assert not [line for line in lines if line.startswith("Bcc")] and not {"\u202e", "\u200b"} & set(mail.get_content())
     assert lines[0] == "Reason: boom  Bcc: eve@example.com    Kind: SUCCESS" and lines[-1] == "Tenant: default"
     assert re.search(rf"^- Übersicht  gnp, queue work, of \S+ \({task}\)$", mail.get_content(), re.M)
 

@@ -396,6 +396,9 @@ BAD = {
     "mail": ({"delivery_type": "EMAIL", "delivery_config": {"to": ["a@example.com"]}}, "delivery_type"), "unknown": ({"when": 1}, "when"),
     "wait": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "group_wait": "2h"}, "group_wait"),
     "header": ({"delivery_type": "PUSH", "delivery_config": {"url": "https://x/", "topic": "t", "token": "a\r\nX-Other: 1"}}, "delivery_config.token"),
+    "invisible characters": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "name": "op\u200bs"}, "name"),
+    "bidirectional characters": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "name": "\u2067ops"}, "name"),
+    "tags": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "user_id": "ann\U000e0041"}, "user_id"),
     "control characters": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://x/"}, "user_id": "a\nb"}, "user_id"),
     "topic": ({"delivery_type": "PUSH", "delivery_config": {"url": "https://x/", "topic": "../t"}}, "delivery_config.topic"),
     **{f"url {url}": ({"delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": url}}, "delivery_config.url")

@@ -104,6 +104,19 @@ static enum err settings_check_name(struct request *q, struct reader *r, struct 
     return ERR_OK;
 }
 
+/* People tell settings apart by these. A text that the setting has already stays. */
+static enum err settings_check_hidden(const struct setting *was, const struct setting *next, struct error *e)
+{
+    const struct {
+        const char *field;
+        struct str was, next;
+    } rows[] = { { "name", was->name, next->name }, { "user_id", was->user_id, next->user_id } };
+    for (size_t i = 0; i < array_count(rows); i++)
+        if (!str_eq(rows[i].was, rows[i].next) && str_has_hidden(rows[i].next))
+            return error_field(e, rows[i].field, "must not hold control characters or others that are not shown");
+    return ERR_OK;
+}
+
 static bool settings_domain_is_allowed(struct str allowed, struct str address)
 {
     struct str domain = str_sub(address, str_find(address, '@', 0) + 1, address.n), word;
@@ -206,7 +219,7 @@ static enum err settings_make(struct request *q, struct reader *r, struct change
     if ((is_new && settings_check_room(q, r, e)) || (!is_new && settings_read(q, &c->current, &was, e)))
         return e->code;
     next = is_new ? next : was;
-    if (settings_read_body(q, &next, e) ||
+    if (settings_read_body(q, &next, e) || settings_check_hidden(&was, &next, e) ||
         ((is_new || !str_eq(was.name, next.name)) && settings_check_name(q, r, c->name, next.name, e)) ||
         setting_secrets_keep(is_new ? NULL : &was, &next, e) || settings_check(q, r, &next, e) ||
         !uuid_parse(c->name, &id) || setting_secrets_seal(q, id, is_new ? NULL : &was, &next, e))

@@ -240,6 +240,8 @@ static void json_escape_char(struct buf *b, unsigned c)
     };
     if (c < array_count(short_forms) && short_forms[c])
         buf_printf(b, "\\%c", short_forms[c]);
+    else if (c > 0xFFFF) /* two surrogates of UTF-16 */
+        buf_printf(b, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + ((c - 0x10000) & 0x3FF));
     else
         buf_printf(b, "\\u%04x", c);
 }

@@ -129,6 +129,9 @@ static void a_plain_text_is_one_line_of_shown_characters(void **state)
     buf_init(&b, 64);
     buf_plain(&b, S("a\nb\x1b[31m ä\xe2\x80\xae\xff."));
     assert_str(buf_str(&b), "a b [31m ä  .");
+    buf_reset(&b);
+    buf_plain(&b, S("pay\xe2\x80\x8broll\xc2\xad\xf3\xa0\x80\xa1"));
+    assert_str(buf_str(&b), "pay roll  ");
 }
 
 static void growth_keeps_every_byte(void **state)

@@ -126,6 +126,7 @@ static void strings_are_escaped_so_that_nothing_acts_up(void **state)
         { { "\xe2\x80\xaa\xe2\x81\xa6\xe2\x81\xa9", 9 }, "\\u202a\\u2066\\u2069" },
         { { "\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c", 8 }, "\\u200e\\u200f\\u061c" },
         { { "\xe2\x80\xa8\xef\xbb\xbf", 6 }, "\\u2028\\ufeff" },
+        { { "\xc2\xad\xe2\x80\x8b\xf3\xa0\x81\xbf", 9 }, "\\u00ad\\u200b\\udb40\\udc7f" },
         { { "a\xff\xfe"
             "b",
             4 },

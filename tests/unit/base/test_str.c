@@ -80,6 +80,25 @@ static void control_characters_and_separators_are_found(void **state)
     assert_false(str_has_control((struct str){ "\xe2\x80\xa8", 2 })); /* it ends there */
 }
 
+static void characters_that_are_not_shown_are_hidden(void **state)
+{
+    (void)state;
+    static const unsigned hidden[] = { 0x0A,   0x9F,   0xAD,   0x061C, 0x180E, 0x200B, 0x200D,  0x200F, 0x2028,
+                                       0x202A, 0x202E, 0x2060, 0x2064, 0x2069, 0xFEFF, 0xE0000, 0xE007F };
+    static const unsigned shown[] = { ' ',    0xA0,   0xAC,   0xAE,   0x180D, 0x180F, 0x200A,
+                                      0x2010, 0x2027, 0x202F, 0x205F, 0x206A, 0xFEFE, 0xE0080 };
+    for (size_t i = 0; i < array_count(hidden); i++)
+        assert_true(is_hidden_char(hidden[i]));
+    for (size_t i = 0; i < array_count(shown); i++)
+        assert_false(is_hidden_char(shown[i]));
+    static const char *const with[] = { "a\nb", "op\xe2\x80\x8bs", "\xc2\xad", "ops\xf3\xa0\x81\xbf", "\xe2\x81\xa0" };
+    static const char *const without[] = { "", "plain", "\xc3\xa4\xe2\x82\xac", "\xf0\x9f\x94\x94", "\xff" };
+    for (size_t i = 0; i < array_count(with); i++)
+        assert_true(str_has_hidden(str_from(with[i])));
+    for (size_t i = 0; i < array_count(without); i++)
+        assert_false(str_has_hidden(str_from(without[i])));
+}
+
 static void parts_are_views_of_the_whole(void **state)
 {
     (void)state;
@@ -326,6 +345,7 @@ int main(void)
         cmocka_unit_test(a_prefix_starts_a_text),
         cmocka_unit_test(trim_takes_blanks_off_both_ends),
         cmocka_unit_test(control_characters_and_separators_are_found),
+        cmocka_unit_test(characters_that_are_not_shown_are_hidden),
         cmocka_unit_test(parts_are_views_of_the_whole),
         cmocka_unit_test(find_gives_the_first_place_or_the_length),
         cmocka_unit_test(cut_gives_the_pieces_in_turn),
