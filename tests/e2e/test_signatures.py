@@ -501,7 +501,7 @@ def test_workers_of_a_fleet_sign_and_one_without_the_key_file_says_so(make_fleet
 
 
 def test_a_notification_setting_names_a_key_in_place_of_a_secret(client, receiver):
-    key = add(client, name="hooks", host="hooks.example.com", secret=SECRET)
+    key = add(client, name="hooks", host="127.0.0.1", secret=SECRET)
     config = {"url": receiver.url("/told"), "signing_key": key["id"]}
     setting = {"name": "ops", "on_failure": True, "delivery_type": "HTTP_WEBHOOK", "delivery_config": config}
     path = "/v1/notification-settings"
@@ -523,6 +523,26 @@ def test_a_notification_setting_names_a_key_in_place_of_a_secret(client, receive
     one = receiver.wait("/told", 2)[1]
     assert holds(OTHER, one.headers, one.body) and len(signatures(one.headers)) == 1
     assert client.request("DELETE", f"{KEYS}/{key['id']}").status == 204
+
+
+def test_a_notification_setting_names_a_key_for_its_host(client):
+    keys = {host: add(client, name=host, host=host)["id"] for host in ("hooks.example.com", "*.example.org", "2001:db8::1")} | {None: add(client, name="all")["id"]}
+    path, setting = "/v1/notification-settings", {"on_failure": True, "delivery_type": "HTTP_WEBHOOK"}
+
+    def answer(host, url, **more):
+        return client.post(path, {**setting, "delivery_config": {"url": url, "signing_key": keys[host]}, **more})
+    for host, url in (("hooks.example.com", "https://HOOKS.example.com:8443/x"), ("*.example.org", "https://a.example.org/"), (None, "https://x.example.com/"),
+                      ("2001:db8::1", "https://[2001:db8:0:0:0:0:0:1]:443/")):
+        assert answer(host, url).status == 201, (host, url)
+    for host, url in (("hooks.example.com", "https://example.com/"), ("*.example.org", "https://example.org/"), ("2001:db8::1", "https://[2001:db8::2]/")):
+        problem = assert_problem(answer(host, url), 400)["errors"][0]
+        assert problem["field"] == "delivery_config.signing_key" and host in problem["message"] and "make a key for this host" in problem["message"]
+    made = answer("hooks.example.com", "https://hooks.example.com/x").json
+    moved = {"delivery_config": {"url": "https://other.example.com/x"}}
+    assert_problem(client.request("PATCH", f"{path}/{made['id']}", moved), 400)
+    assert client.request("PATCH", f"{path}/{made['id']}", {"after": 2}).status == 200
+    step = {"after": "5m", "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": "https://other.example.com/", "signing_key": "hooks.example.com"}}
+    assert_problem(answer(None, "https://x.example.com/", steps=[step]), 400)
 
 
 # ---- the command line ----

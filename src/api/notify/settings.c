@@ -166,19 +166,39 @@ static enum err settings_find_key(struct request *q, struct reader *r, struct st
     return found ? ERR_OK : ERR_NOT_FOUND;
 }
 
-/* The key must be one of the tenant. A name becomes the id of the key. */
-static enum err settings_take_key(struct request *q, struct reader *r, struct channel *c, struct error *e)
+/* Who has the secret of one host must not be able to sign messages to another. */
+static enum err settings_check_key_host(const struct signing_key *k, struct str url, struct error *e)
 {
-    struct catalog_entry entry;
+    char text[TARGET_HOST_MAX];
+    struct str host = signing_host_of_url(url, text);
+    if (signing_host_fit(k->host, host))
+        return ERR_OK;
+    return error_field(e, "delivery_config.signing_key",
+                       "is a key for " STR_FMT ", but the url is of " STR_FMT
+                       "; make a key for this host, or one for all hosts, and give that",
+                       STR_ARG(k->host), STR_ARG(host));
+}
+
+/* The key must be one of the tenant, for the host of the url. A name becomes the id of the key. A key and a url that
+ * the setting has already stay. */
+static enum err settings_take_key(struct request *q, struct reader *r, const struct channel *was, struct channel *c,
+                                  struct error *e)
+{
+    struct catalog_entry entry = { 0 };
+    struct signing_key k;
     struct uuid id;
     if (!c->signing_key.n)
         return ERR_OK;
-    enum err rc = uuid_parse(c->signing_key, &id) ? reader_catalog_get(r, q->who.tenant, CATALOG_SIGNING_KEY,
-                                                                       catalog_id_name(q, id), &q->arena, &entry, e)
-                                                  : settings_find_key(q, r, c->signing_key, &c->signing_key, e);
-    return rc == ERR_NOT_FOUND
-               ? error_field(e, "delivery_config.signing_key", "there is no signing key with this id or name")
-               : rc;
+    bool is_id = uuid_parse(c->signing_key, &id);
+    enum err rc = is_id ? ERR_OK : settings_find_key(q, r, c->signing_key, &c->signing_key, e);
+    if (rc == ERR_OK && (is_id || uuid_parse(c->signing_key, &id)))
+        rc = reader_catalog_get(r, q->who.tenant, CATALOG_SIGNING_KEY, catalog_id_name(q, id), &q->arena, &entry, e);
+    if (rc == ERR_NOT_FOUND)
+        return error_field(e, "delivery_config.signing_key", "there is no signing key with this id or name");
+    if (rc || signing_key_read(entry.doc, &q->arena, &k, e))
+        return e->code;
+    bool is_same = was && str_eq(was->url, c->url) && str_eq_nocase(was->signing_key, c->signing_key);
+    return is_same ? ERR_OK : settings_check_key_host(&k, c->url, e);
 }
 
 /* A change of delivery_type takes no members of the channel before. */
@@ -195,16 +215,17 @@ static enum err settings_read_body(struct request *q, struct setting *into, stru
     return setting_read_object(doc.root, &q->arena, into, e);
 }
 
-static enum err settings_check(struct request *q, struct reader *r, struct setting *s, struct error *e)
+static enum err settings_check(struct request *q, struct reader *r, const struct setting *was, struct setting *s,
+                               struct error *e)
 {
     if (s->on_alert && q->who.tenant != TENANT_DEFAULT)
         return error_field(e, "on_alert", "is for the tenant default: alerts are about all tenants");
     if (setting_check(s, e) || settings_check_mail(q, s->kind, &s->channel, e) ||
-        settings_take_key(q, r, &s->channel, e))
+        settings_take_key(q, r, &was->channel, &s->channel, e))
         return e->code;
     for (size_t i = 0; i < s->step_count; i++)
         if (settings_check_mail(q, s->steps[i].kind, &s->steps[i].channel, e) ||
-            settings_take_key(q, r, &s->steps[i].channel, e))
+            settings_take_key(q, r, i < was->step_count ? &was->steps[i].channel : NULL, &s->steps[i].channel, e))
             return e->code;
     return ERR_OK;
 }
@@ -221,7 +242,7 @@ static enum err settings_make(struct request *q, struct reader *r, struct change
     next = is_new ? next : was;
     if (settings_read_body(q, &next, e) || settings_check_hidden(&was, &next, e) ||
         ((is_new || !str_eq(was.name, next.name)) && settings_check_name(q, r, c->name, next.name, e)) ||
-        setting_secrets_keep(is_new ? NULL : &was, &next, e) || settings_check(q, r, &next, e) ||
+        setting_secrets_keep(is_new ? NULL : &was, &next, e) || settings_check(q, r, &was, &next, e) ||
         !uuid_parse(c->name, &id) || setting_secrets_seal(q, id, is_new ? NULL : &was, &next, e))
         return e->code;
     struct jw w;

@@ -165,6 +165,12 @@ struct str signing_host(const struct task *t, char out[TARGET_HOST_MAX])
     return is_address && message_target_next_host(broker, &rest, &host) ? signing_host_plain(host, out) : S("");
 }
 
+struct str signing_host_of_url(struct str url, char out[TARGET_HOST_MAX])
+{
+    struct target_url parts;
+    return target_url_split(url, &parts) ? signing_host_plain(target_host_name(parts.host), out) : S("");
+}
+
 /* An IPv6 address can be written in several ways. */
 static bool signing_is_same_address(struct str pattern, struct str host)
 {

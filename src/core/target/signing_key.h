@@ -53,6 +53,7 @@ bool signing_host_is_same(struct str a, struct str b);
 /* The host that decides which key signs the task: that of its URL, or the first one of its broker's address. Lower
  * case, without port, brackets and final dot. Empty: a named broker, or nothing that is signed. */
 struct str signing_host(const struct task *t, char out[TARGET_HOST_MAX]);
+struct str signing_host_of_url(struct str url, char out[TARGET_HOST_MAX]); /* the same of a url; empty: it has none */
 
 /* How well a key for `pattern` fits a host: 0, not at all; else the higher, the better. */
 size_t signing_host_fit(struct str pattern, struct str host);

@@ -58,11 +58,8 @@ static size_t target_url_find_any(struct str s, size_t from, const char *marks)
     return from;
 }
 
-bool target_url_read(const struct task *t, struct target_url *ret)
+bool target_url_split(struct str url, struct target_url *ret)
 {
-    if (t->target != TARGET_HTTP)
-        return false;
-    struct str url = target_config_text(t->target_config, "url", ret->text);
     size_t colon = str_find(url, ':', 0);
     if (colon + 3 > url.n || !str_eq(str_sub(url, colon, colon + 3), S("://")))
         return false;
@@ -74,6 +71,11 @@ bool target_url_read(const struct task *t, struct target_url *ret)
     ret->host = str_sub(url, from, to);
     ret->path = str_sub(url, to, target_url_find_any(url, to, "?#"));
     return colon > 0 && to > from;
+}
+
+bool target_url_read(const struct task *t, struct target_url *ret)
+{
+    return t->target == TARGET_HTTP && target_url_split(target_config_text(t->target_config, "url", ret->text), ret);
 }
 
 struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX])

@@ -16,6 +16,9 @@ struct target_url {
  * point into it. */
 bool target_url_read(const struct task *t, struct target_url *ret);
 
+/* The same of a url as it is; texts are parts of it. */
+bool target_url_split(struct str url, struct target_url *ret);
+
 /* The first TARGET_URL_MAX bytes of a member that is an address; empty: there is none. In `out` if it has escapes. */
 struct str target_config_text(struct str config, const char *member, char out[TARGET_URL_MAX]);
 

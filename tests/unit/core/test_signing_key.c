@@ -95,6 +95,10 @@ static void the_host_of_a_task_is_that_of_its_url_or_broker(void **state)
     assert_task_host(TARGET_MESSAGE, "{\"broker\":\"kafka://A.example:9092,b.example:9092\"}", "a.example");
     assert_task_host(TARGET_MESSAGE, "{\"broker\":\"redis://[::1]:6379/0\"}", "::1");
     assert_task_host(TARGET_NOOP, "{\"url\":\"https://a.b/\"}", "");
+    char out[TARGET_HOST_MAX];
+    assert_str(signing_host_of_url(S("https://API.example.com.:8443/x?y"), out), "api.example.com");
+    assert_str(signing_host_of_url(S("http://[::1]"), out), "::1");
+    assert_str(signing_host_of_url(S("no url"), out), "");
 }
 
 static void a_document_reads_back_and_ended_secrets_go(void **state)
