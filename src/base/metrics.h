@@ -39,7 +39,7 @@
     X(STORE_TIME, HISTOGRAM, "belfry_store_commit_duration_seconds", "One transaction of the store")                   \
     X(STORE_WAIT, HISTOGRAM, "belfry_store_wait_seconds", "Time that an operation waits for its transaction")          \
     X(HTTP_REQUESTS, COUNTER, "belfry_http_requests_total", "Requests to the API")                                     \
-    X(HTTP_ERRORS, COUNTER, "belfry_http_errors_total", "Requests answered with a status of 500 or above")             \
+    X(HTTP_ERRORS, COUNTER, "belfry_http_errors_total", "Requests answered with 500 or 503")                           \
     X(HTTP_CONNECTIONS, GAUGE, "belfry_http_connections", "Open connections to the API")                               \
     X(HTTP_BODY_BYTES, GAUGE, "belfry_http_body_bytes", "Bytes of large request bodies that are in memory")            \
     X(HTTP_ANSWER_BYTES, GAUGE, "belfry_http_answer_bytes", "Bytes of large answers that are not sent yet")            \

@@ -79,6 +79,16 @@ def test_a_run_that_fails_by_its_step_is_not_belfrys_fault(client, receiver):
 
 
 @pytest.mark.standalone("each node counts for itself")
+def test_a_lease_that_runs_out_and_a_refused_request_are_not_belfrys_fault(client):
+    task = client.create(target_type="WORKER", queue="work")["id"]
+    until(lambda: client.post("/v1/leases", {"queue": "work", "wait_seconds": 5, "lease_seconds": 1}).json["leases"], why="nobody leases it")
+    until(lambda: "LOST" in [x["status"] for x in client.get(f"/v1/tasks/{task}/executions").json["executions"]], why=lambda: client.task(task))
+    assert client.post("/v1/tasks", {"target_type": "NOTHING"}).status == 400
+    now = figures(client)
+    assert (now['belfry_task_failures_total{fault="belfry"}'], now['belfry_task_failures_total{fault="target"}'], now["belfry_http_errors_total"]) == (0, 1, 0)
+
+
+@pytest.mark.standalone("each node counts for itself")
 def test_tenants_beyond_the_limit_are_summed_up(make_server, receiver):
     """metrics.tenants is 1: the first tenant with something to count has series of its own."""
     server = make_server(env={"BELFRY_METRICS_TENANTS": "1"})

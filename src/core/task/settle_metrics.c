@@ -10,8 +10,11 @@ static const char *const fault_names[FAULTS] = {
 #undef X
 };
 
-enum fault fault_of(const struct outcome *o)
+/* A task of a user's own worker is lost with its lease: by the user, not by Belfry. */
+enum fault fault_of(enum target_kind target, const struct outcome *o)
 {
+    if (o->kind == OUTCOME_LOST && target == TARGET_WORKER)
+        return FAULT_TARGET;
     if (o->kind == OUTCOME_LOST || (o->failure == FAILURE_INTERNAL && !o->by_step))
         return FAULT_BELFRY;
     return outcome_is_final(o) ? FAULT_REQUEST : FAULT_TARGET;

@@ -5,7 +5,8 @@
 
 /* X(id, name). Whose fault a failure is. */
 #define FAULT_MAP(X)                                                                                                   \
-    X(TARGET, "target")   /* not reached, too slow, or an answer that a retry may change */                            \
+    /* not reached, too slow, an answer that a retry may change, or a user's worker that did not report in time */     \
+    X(TARGET, "target")                                                                                                \
     X(REQUEST, "request") /* the task itself: an answer that no retry changes, or a target that Belfry refuses */      \
     X(BELFRY, "belfry")   /* lost with its process, or an internal error */
 
@@ -16,7 +17,7 @@ enum fault {
         FAULTS
 };
 
-enum fault fault_of(const struct outcome *o);
+enum fault fault_of(enum target_kind target, const struct outcome *o);
 
 struct settled_attempt {
     int32_t tenant;

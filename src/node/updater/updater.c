@@ -88,7 +88,7 @@ static void updater_count(struct updater *u, const struct event *e, const struct
         settle_count(u->setup.metrics, &(struct settled_attempt){ .tenant = e->task.tenant,
                                                                   .verdict = &s->verdict,
                                                                   .state = s->ret_state,
-                                                                  .fault = fault_of(&e->outcome),
+                                                                  .fault = fault_of(e->task.target, &e->outcome),
                                                                   .trace = e->outcome.sampled ? trace.id : NULL });
 }
 

@@ -34,10 +34,12 @@ static void a_fault_is_of_the_target_the_request_or_belfry(void **state)
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         struct outcome o = { .kind = rows[i].kind, .failure = rows[i].failure, .http_status = rows[i].http_status };
-        assert_int_equal(fault_of(&o), rows[i].fault);
+        assert_int_equal(fault_of(TARGET_HTTP, &o), rows[i].fault);
     }
     struct outcome of_run = { .kind = OUTCOME_FAILED, .failure = FAILURE_INTERNAL, .by_step = true };
-    assert_int_equal(fault_of(&of_run), FAULT_TARGET);
+    assert_int_equal(fault_of(TARGET_WORKFLOW, &of_run), FAULT_TARGET);
+    struct outcome of_lease = { .kind = OUTCOME_LOST };
+    assert_int_equal(fault_of(TARGET_WORKER, &of_lease), FAULT_TARGET);
 }
 
 static void count(struct metrics *m, int32_t tenant, enum task_state state, const struct execution *x)
