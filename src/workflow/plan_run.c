@@ -40,7 +40,7 @@ static enum err plan_open_rows(struct run_view *v, struct plan *p, struct error 
         return open_run_rows(v, p, e);
     if (json_parse(v->task.extra, &extra, e))
         return e->code;
-    return json_object_get(extra.root, "rerun_of") ? plan_rerun(v, &extra, p, e) : open_run_rows(v, p, e);
+    return json_object_get(extra.root, TASK_RERUN_OF) ? plan_rerun(v, &extra, p, e) : open_run_rows(v, p, e);
 }
 
 static enum err plan_open(struct run_view *v, struct plan *p, struct error *e)
