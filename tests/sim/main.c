@@ -93,7 +93,8 @@ static const uint64_t caught_before[PLANT_COUNT] = {
     [PLANT_STEP_LOST] = 7,        [PLANT_STEP_DOUBLED] = 7,   [PLANT_STEP_EARLY] = 62,
     [PLANT_SKIP_KEPT] = 7,        [PLANT_EARLY_SIGNAL] = 161, [PLANT_WIDE_WINDOW] = 7,
     [PLANT_RESUME_PAST] = 370,    [PLANT_OPENED_TWICE] = 7,   [PLANT_FORGOTTEN] = 18,
-    [PLANT_UNDO_ORDER] = 7,
+    [PLANT_UNDO_ORDER] = 7,       [PLANT_RETRY_DONE] = 7,     [PLANT_RERUN_SHORT] = 7,
+    [PLANT_RERUN_LONG] = 84,      [PLANT_ABORT_RECORD] = 62,
 };
 
 /* Caught means that its breaches include the one that the bug is bound to cause. */
