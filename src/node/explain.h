@@ -25,6 +25,7 @@
     X(DEPENDENCY, "dependency")                                                                                        \
     X(SIGNAL, "signal") /* of a workflow */                                                                            \
     X(EXPIRED, "expired")                                                                                              \
+    X(DEADLINE, "deadline") /* of a workflow's run: it is stopped then, whatever holds it */                           \
     X(CALENDAR, "calendar") /* the next time of its schedule is left out */                                            \
     X(SCHEDULE_END, "schedule_end")                                                                                    \
     X(OVERLAP, "overlap")                                                                                              \

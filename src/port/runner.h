@@ -4,7 +4,8 @@
  *  - runner_start begins one attempt. Exactly one call of run->done follows, on the same loop, possibly before
  *    runner_start returns, with the outcome (borrowed for that call).
  *  - runner_abort ends an attempt that was started and is not done: done is called with OUTCOME_CANCELLED, possibly at
- *    once. If the outcome was known already, that outcome is reported instead.
+ *    once. If the outcome was known already, that outcome is reported instead. If the call still waited in the runner,
+ *    started_us is 0: it never began, and leaves no execution.
  *  - A runner never reports OUTCOME_LOST or OUTCOME_RETURNED, and keeps to task->timeout_ms. OUTCOME_HELD with a
  *    positive retry_after_ms: nothing was tried, because the task's tenant has all connections that it may have, or
  *    because this process lacks the key of a secret (lacks_key).

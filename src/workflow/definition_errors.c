@@ -28,6 +28,7 @@ struct mending {
     struct definition_errors *errors;
     struct buf mended;       /* paths that were changed, each between two line ends */
     struct buf renamed;      /* names that were replaced, likewise */
+    struct buf guessed;      /* paths of fields whose name was unknown, and is another now, likewise */
     bool lost_edges;         /* a dependency was replaced: a step may no longer wait for what it refers to */
     unsigned added;          /* names that were made up */
     size_t bytes, bytes_max; /* of text that was searched */
@@ -186,7 +187,10 @@ static bool mending_rename_key(struct mending *m, const struct text_place *p, co
         return false;
     snprintf(sibling, sizeof sibling, "%.*s" STR_FMT, above, e->field, STR_ARG(meant));
     size_t key = str_find(str_sub(buf_str(m->text), p->at, m->text->n), '"', 0);
-    return !mending_find(m, sibling).is_whole && mending_splice(m, p->at, key, meant);
+    if (mending_find(m, sibling).is_whole || !mending_splice(m, p->at, key, meant))
+        return false;
+    buf_printf(&m->guessed, "\n%s\n", sibling);
+    return true;
 }
 
 /* Writes the name that an error proposes in place of the wrong one: "no step is named 'x'; did you mean 'y'?". */
@@ -295,6 +299,17 @@ static bool mending_misses_renamed(const struct mending *m, const struct error *
     return false;
 }
 
+/* Whether its name was a guess, and its value is of another kind: the guess was wrong, and nobody wrote that field. */
+static bool mending_is_wrong_guess(const struct mending *m, const struct error *e)
+{
+    struct str rest = buf_str(&m->guessed), line;
+    bool is_other_kind = strncmp(e->text, "must be a", strlen("must be a")) == 0 && strstr(e->text, ", not a");
+    while (is_other_kind && str_cut(&rest, '\n', &line))
+        if (str_eq(line, str_from(e->field)))
+            return true;
+    return false;
+}
+
 /* Whether the field is wrong only because of what else the step has. */
 static bool mending_depends_on_others(const struct error *e)
 {
@@ -325,7 +340,7 @@ static bool mending_follows(struct mending *m, const struct error *e)
         same_step |= str_starts(line, str_from(step));
         is_around |= mending_is_below(line, str_from(e->field));
     }
-    return is_around || mending_misses_renamed(m, e) || mending_names_neighbour(m, e) ||
+    return is_around || mending_misses_renamed(m, e) || mending_names_neighbour(m, e) || mending_is_wrong_guess(m, e) ||
            (same_step && (!is_whole || mending_depends_on_others(e))) ||
            (m->lost_edges && strstr(e->text, "does not wait for"));
 }
@@ -384,9 +399,11 @@ void definition_find_errors(struct buf *text, const struct task_context *c, cons
     ret->has_more = false;
     buf_init(&m.mended, NOTES_MAX);
     buf_init(&m.renamed, NOTES_MAX);
+    buf_init(&m.guessed, NOTES_MAX);
     mending_search(&m, first, max);
     buf_release(&m.mended);
     buf_release(&m.renamed);
+    buf_release(&m.guessed);
 }
 
 enum err definition_read_all(struct str text, const struct task_context *c, struct dag **ret,

@@ -106,52 +106,98 @@ static enum err rerun_kept(struct run_view *old, const struct run_progress *g, s
     return ERR_OK; /* from the beginning: nothing is kept */
 }
 
+static enum err plan_copies(struct run_view *v, struct run_view *old, struct str from, struct plan *p, struct error *e)
+{
+    struct run_progress g;
+    enum flow_outcome *kept = arena_array(v->a, enum flow_outcome, v->dag->n);
+    if (!kept)
+        return error_no_room(e);
+    if (run_view_task(old, e) || run_progress_read(old, &g, e) || rerun_kept(old, &g, from, kept, e))
+        return e->code;
+    return open_copy_rows(v, old, &g, kept, p, e);
+}
+
+/* Edited before it was opened, it may have another definition: then it has nothing in common with the old run. */
 enum err plan_rerun(struct run_view *v, const struct json_doc *extra, struct plan *p, struct error *e)
 {
-    struct str text = json_text_at(extra->root, "rerun_of"), from = json_text_at(extra->root, "from");
+    struct str text = json_text_at(extra->root, TASK_RERUN_OF), from = json_text_at(extra->root, TASK_RERUN_FROM);
     struct run_view old = { 0 };
-    struct run_progress g;
     struct uuid id;
     if (!uuid_parse(text, &id))
-        return error_field(e, "rerun_of", "is no id");
-    enum flow_outcome *kept = arena_array(v->a, enum flow_outcome, v->dag->n);
-    enum err rc = kept ? run_view_read(&old, v->c, v->task.tenant, id, v->a, e) : error_no_room(e);
+        return error_field(e, TASK_RERUN_OF, "is no id");
+    enum err rc = run_view_read(&old, v->c, v->task.tenant, id, v->a, e);
     if (!rc && !old.has_row)
-        rc = error_field(e, "rerun_of", "was never opened");
-    rc = rc ? rc : run_view_task(&old, e);
-    rc = rc ? rc : run_progress_read(&old, &g, e);
-    rc = rc ? rc : rerun_kept(&old, &g, from, kept, e);
-    rc = rc ? rc : open_copy_rows(v, &old, &g, kept, p, e);
+        rc = error_field(e, TASK_RERUN_OF, "was never opened");
+    else if (!rc && memcmp(old.row.hash, v->row.hash, DEFINITION_HASH) != 0)
+        rc = open_run_rows(v, p, e);
+    else if (!rc)
+        rc = plan_copies(v, &old, from, p, e);
     run_view_release(&old);
     return rc;
 }
 
 /* ---- compensation ---- */
 
-static enum flow_reach undo_reach_of(const struct task *t)
+/* A retry gives a step a new row, without the attempts that it had: these are in its history. A row that nobody has
+ * claimed has none. */
+static enum err undo_was_sent(struct run_view *v, const struct task *t, bool *ret, struct error *e)
 {
-    if (!t || str_eq(t->last_error, S(COPIED_ROW)))
-        return FLOW_UNTOUCHED;
-    return t->state == TASK_COMPLETED                  ? FLOW_DONE
-           : t->attempts || t->losses || t->started_ms ? FLOW_SENT
-                                                       : FLOW_UNTOUCHED;
+    struct execution_filter f = { .tenant = t->tenant, .task = t->id, .limit = 1 };
+    struct execution_page page = { 0 };
+    struct arena_mark mark = arena_mark(v->a);
+    *ret = t->attempts || t->losses || t->started_ms;
+    if (*ret || !t->fence)
+        return ERR_OK;
+    if (reader_executions(v->c->reader, &f, v->a, &page, e))
+        return e->code;
+    *ret = page.executions.n > 0;
+    arena_rewind(v->a, mark);
+    return ERR_OK;
 }
 
-/* What the outside has seen of each step; of a map, the most that it has seen of an item. */
-static void undo_reach(const struct run_view *v, const struct run_progress *g, enum flow_reach *reach)
+/* What the outside has seen of a step or an item; SENT is only asked for if its compensation needs to know. */
+static enum err undo_reach_of(struct run_view *v, const struct task *t, enum flow_reach *ret, struct error *e)
 {
+    const struct dag_step *s = &v->dag->steps[place_step(t->place)];
+    bool is_copy = str_eq(t->last_error, S(COPIED_ROW)), is_sent = false;
+    if (!is_copy && t->state != TASK_COMPLETED && s->compensate_if_attempted && undo_was_sent(v, t, &is_sent, e))
+        return e->code;
+    *ret = is_copy ? FLOW_UNTOUCHED : t->state == TASK_COMPLETED ? FLOW_DONE : is_sent ? FLOW_SENT : FLOW_UNTOUCHED;
+    return ERR_OK;
+}
+
+static bool undo_is_call(const struct run_view *v, const struct task *t)
+{
+    bool is_item = place_item(t->place) >= 0;
+    return place_kind(t->place) == PLACE_KIND_STEP && v->dag->steps[place_step(t->place)].map.is_set == is_item;
+}
+
+/* By task, and by step: of a map, the most that the outside has seen of an item. */
+struct undo_reach {
+    enum flow_reach *tasks, *steps;
+};
+
+static enum err undo_reach_read(struct run_view *v, const struct run_progress *g, struct undo_reach *ret,
+                                struct error *e)
+{
+    ret->tasks = arena_array(v->a, enum flow_reach, g->tasks.n + 1);
+    ret->steps = arena_array(v->a, enum flow_reach, v->dag->n);
+    if (!ret->tasks || !ret->steps)
+        return error_no_room(e);
     for (size_t i = 0; i < g->tasks.n; i++) {
         const struct task *t = &g->tasks.v[i];
         uint32_t step = place_step(t->place);
-        bool is_map = v->dag->steps[step].map.is_set, is_item = place_item(t->place) >= 0;
-        if (place_kind(t->place) == PLACE_KIND_STEP && is_map == is_item)
-            reach[step] = max_of(reach[step], undo_reach_of(t));
+        if (!undo_is_call(v, t))
+            continue;
+        if (undo_reach_of(v, t, &ret->tasks[i], e))
+            return e->code;
+        ret->steps[step] = max_of(ret->steps[step], ret->tasks[i]);
     }
+    return ERR_OK;
 }
 
-static bool undo_is_wanted(const struct dag_step *s, const struct task *t)
+static bool undo_is_wanted(const struct dag_step *s, enum flow_reach r)
 {
-    enum flow_reach r = undo_reach_of(t);
     return r == FLOW_DONE || (r == FLOW_SENT && s->compensate_if_attempted);
 }
 
@@ -203,15 +249,13 @@ static enum err undo_add(struct run_view *v, const struct run_progress *g, const
     return ERR_OK;
 }
 
-static enum err undo_add_step(struct run_view *v, const struct run_progress *g, uint32_t step, struct undo_wave *w,
-                              const struct plan *p, struct error *e)
+static enum err undo_add_step(struct run_view *v, const struct run_progress *g, const struct undo_reach *reach,
+                              uint32_t step, struct undo_wave *w, const struct plan *p, struct error *e)
 {
-    const struct dag_step *s = &v->dag->steps[step];
     for (size_t i = 0; i < g->tasks.n; i++) {
         const struct task *t = &g->tasks.v[i];
-        bool is_item = place_item(t->place) >= 0;
-        if (place_kind(t->place) != PLACE_KIND_STEP || place_step(t->place) != step || is_item != s->map.is_set ||
-            !undo_is_wanted(s, t))
+        if (place_step(t->place) != step || !undo_is_call(v, t) ||
+            !undo_is_wanted(&v->dag->steps[step], reach->tasks[i]))
             continue;
         if (undo_add(v, g, t, w, p, e))
             return e->code;
@@ -221,17 +265,16 @@ static enum err undo_add_step(struct run_view *v, const struct run_progress *g, 
 
 enum err plan_undo(struct run_view *v, const struct run_progress *g, struct plan *p, bool *ret_over, struct error *e)
 {
-    enum flow_reach *reach = arena_array(v->a, enum flow_reach, v->dag->n);
+    struct undo_reach reach;
     struct undo_wave w = { .rows = arena_array(v->a, struct open_row, g->tasks.n + 1) };
     struct flow_undo undo;
-    if (!reach || !w.rows)
+    if (!w.rows)
         return error_no_room(e);
-    undo_reach(v, g, reach);
-    if (flow_undo(v->dag, reach, v->a, &undo, e))
+    if (undo_reach_read(v, g, &reach, e) || flow_undo(v->dag, reach.steps, v->a, &undo, e))
         return e->code;
     for (uint32_t wave = 0; wave < undo.waves && !w.n && !w.open; wave++)
         for (uint32_t i = undo.wave_from[wave]; i < undo.wave_from[wave + 1]; i++)
-            if (undo_add_step(v, g, undo.steps[i], &w, p, e))
+            if (undo_add_step(v, g, &reach, undo.steps[i], &w, p, e))
                 return e->code;
     *ret_over = w.n == 0 && g->open_count == 0;
     if (*ret_over)

@@ -40,7 +40,7 @@ static enum err plan_open_rows(struct run_view *v, struct plan *p, struct error 
         return open_run_rows(v, p, e);
     if (json_parse(v->task.extra, &extra, e))
         return e->code;
-    return json_object_get(extra.root, "rerun_of") ? plan_rerun(v, &extra, p, e) : open_run_rows(v, p, e);
+    return json_object_get(extra.root, TASK_RERUN_OF) ? plan_rerun(v, &extra, p, e) : open_run_rows(v, p, e);
 }
 
 static enum err plan_open(struct run_view *v, struct plan *p, struct error *e)
@@ -226,6 +226,9 @@ static enum err run_judge(struct run_view *v, const struct run_progress *g, stru
     struct reference_data references = run_data_references(&data);
     if (flow_state(v->dag, g->outcomes, v->a, &state, e))
         return e->code;
+    if (state.open &&
+        v->row.stop == RUN_GOES_ON) /* its rows are read from the store: a wrong one must not end the node */
+        return error_set(e, ERR_CORRUPT, "%u steps of the run are gone", state.open);
     enum err rc = dag_result(v->dag, &references, v->a, result, no_result);
     if (rc == ERR_UNAVAILABLE) {
         *e = *no_result;

@@ -184,12 +184,6 @@ static bool await_key(struct step_view *x, struct str sender, struct plan *p, st
     return known && ret->tenant == p->task->tenant;
 }
 
-static struct str await_sender(struct step_view *x, struct str sender, struct plan *p)
-{
-    struct api_key key;
-    return await_key(x, sender, p, &key) && key.name.n ? key.name : sender;
-}
-
 /* "key" says that the key itself has sent it: names of keys may be equal, and an application may have users of the
  * same names. */
 static void await_write_sender(struct step_view *x, struct jw *w, struct str sender, struct plan *p)
@@ -229,10 +223,13 @@ static void plan_rejected(struct step_view *x, const struct signal_rows *signals
 {
     char text[SIGNAL_SENDER_MAX + 256];
     for (size_t i = 0; i < signals->n; i++) {
+        struct api_key key;
         if (!signals->v[i].rejects)
             continue;
-        struct str by = str_utf8_cut(await_sender(x, signals->v[i].sender, p), SIGNAL_SENDER_MAX);
-        int n = snprintf(text, sizeof text, "rejected by " STR_FMT, STR_ARG(by));
+        bool named = await_key(x, signals->v[i].sender, p, &key) && key.name.n;
+        struct str by = str_utf8_cut(named ? key.name : signals->v[i].sender, SIGNAL_SENDER_MAX);
+        int n = snprintf(text, sizeof text, "rejected by " STR_FMT "%s" STR_FMT "%s", STR_ARG(by),
+                         named ? " (key " : "", STR_ARG(named ? str_utf8_cut(key.id, 128) : S("")), named ? ")" : "");
         plan_fail_text(p, FAILURE_REFUSED, (struct str){ text, (size_t)n });
         return;
     }

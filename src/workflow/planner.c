@@ -13,11 +13,21 @@ void plan_end(struct plan *p, const struct outcome *o)
         p->outcome.completed_us = p->now_ms * 1000;
 }
 
-/* 0: nothing outside has seen the task. A step whose call cannot be made is not undone. */
+/* Whether the attempt that is planned has begun: the run or map was opened, or the step awaits a signal. The start of a
+ * step that makes a call, or of a run that waits for its next attempt, is that of the attempt before. */
+static bool plan_has_begun(const struct plan *p)
+{
+    int links = p->task->links;
+    return p->task->started_ms && links & (TASK_OPENED | TASK_AWAITS) && !(links & TASK_AGAIN);
+}
+
+/* 0: nothing outside has seen this attempt. A step whose call cannot be made is not undone. */
 int64_t plan_started_us(const struct plan *p)
 {
     bool is_step = !uuid_is_nil(p->task->run);
-    return (p->task->started_ms || is_step ? p->task->started_ms : p->now_ms) * 1000;
+    if (is_step && !plan_has_begun(p))
+        return 0;
+    return (p->task->started_ms ? p->task->started_ms : p->now_ms) * 1000;
 }
 
 void plan_fail_text(struct plan *p, enum failure failure, struct str text)
@@ -44,7 +54,7 @@ void plan_cancel(struct plan *p, struct str why)
         kept = S("cancelled");
     plan_end(p, &(struct outcome){ .kind = OUTCOME_CANCELLED,
                                    .error = kept,
-                                   .started_us = p->task->started_ms ? p->task->started_ms * 1000 : 0 });
+                                   .started_us = plan_has_begun(p) ? p->task->started_ms * 1000 : 0 });
 }
 
 /* The run that the task is, or is a step of. */

@@ -172,3 +172,8 @@ def test_lint_refuses_what_the_server_refuses(alone, client, tmp_path):
         if (answer.status < 300) != (linted.code == 0) or missed:
             differ.append((name, answer.status, linted.code, missed, linted.err[-200:], answer.body[-300:]))
     assert not differ, "\n".join(map(str, differ))
+
+
+def test_a_guessed_name_whose_value_does_not_fit_is_no_second_error(alone, write):  # noqa: F811
+    told = alone("lint", write("x.json", json.dumps({"steps": [{**NOOP, "retires": 3}]}))).err
+    assert "steps[0].retires: is unknown, did you mean 'requires'?" in told and told.count("steps[0]") == 1, told

@@ -166,6 +166,47 @@ def test_a_paused_run_says_so_in_each_line(ask, plain, write, client):
     done(ask("cancel", made))
 
 
+def test_a_pause_and_the_deadline_that_comes_all_the_same_are_both_told(ask, plain, write, client):
+    put(client, "inner", {"steps": [{"name": "sign", "await": {"signal": "approve"}}]})
+    made = run(client, deadline_seconds=3600, definition={"steps": [
+        {"name": "a", "target_type": "NOOP", "delay": "30m"}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"},
+        {"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]})["id"]
+    until(lambda: "'approve' in run" in ask("show", made).out)
+    deadline = client.get(f"/v1/workflows/{made}").json["deadline_at"]
+    told = client.get(f"/v1/tasks/{made}/explain").json
+    assert told["explanation"].endswith(f". Its deadline is {deadline}: if it is not over then, it is stopped and FAILED"), told
+    done(ask("pause", made))
+    told = client.get(f"/v1/tasks/{made}/explain").json
+    assert told["gate"] == "paused" and "resume it. Then it waits for " in told["explanation"], told
+    assert f". Its deadline is {deadline}: if it is not over then, also if it is still paused, it is stopped and FAILED" in told["explanation"], told
+    assert [g["until"] for g in told["gates"] if g["gate"] == "deadline"] == [deadline], told
+    done(ask("show", made), "lets it go on; its deadline, in 59m", ", stops it all the same\n")
+    inner = steps(client, made)[("sub", None, "STEP")]["id"]
+    rows = {**steps(client, made), **steps(client, inner)}
+    for step in ("a", "b", "sign"):
+        told = client.get(f"/v1/tasks/{rows[(step, None, 'STEP')]['id']}/explain").json
+        assert "its run is paused; resume the run" in told["explanation"], told
+        assert f"The deadline of its run is {deadline}: if it is not over then, also if it is still paused, it is cancelled" in told["explanation"], told
+    done(ask("cancel", made))
+    assert "deadline" not in client.get(f"/v1/tasks/{made}/explain").json["explanation"]
+
+
+def test_who_decided_is_told_with_the_name_and_the_key(ask, write, client):
+    keys = [client.post("/v1/api-keys", {"name": "ann", "scopes": ["workflows:signal"]}).json for _ in range(2)]
+    made = run(client, definition={"steps": [{"name": "sign", "await": {"signal": "ok", "approvals": 4}}]})["id"]
+    until(lambda: status(client, made)["awaiting"])
+    for key in keys:
+        done(ask("signal", made, "ok", "--key", key["key"]))
+    client.post(f"/v1/workflows/{made}/signals/ok", {"by": "eve"})
+    senders = status(client, made)["awaiting"][0]["senders"]
+    assert [(x["name"], x["key"]) for x in senders] == [("ann", keys[0]["id"]), ("ann", keys[1]["id"]), ("eve", None)], senders
+    shown = ask("show", made).out
+    assert all(re.search(f"^  approved by ann, key {key['id']}, (now|.* ago), ", shown, re.M) for key in keys), shown
+    assert re.search("^  approved by eve, (now|.* ago), ", shown, re.M), shown
+    done(ask("signal", made, "ok", "--reject", "--key", client.post("/v1/api-keys", {"name": "bob", "scopes": ["workflows:signal"]}).json["key"]))
+    assert re.search(r"rejected by bob \(key [^)]+\)", ended(client, made)["last_error"])
+
+
 def test_an_outer_run_says_what_the_runs_within_it_wait_for(ask, plain, write, client):
     put(client, "inner", {"steps": [{"name": "sign", "await": {"signal": "approve"}}]})
     put(client, "middle", {"steps": [{"name": "deep", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]})
@@ -302,7 +343,7 @@ def test_an_await_that_a_user_ended_has_no_duration_and_names_the_key(ask, belfr
     ended(client, made)
     step = steps(client, made)[("w", None, "STEP")]
     assert (step["duration_ms"], step["settled_by"], step["settled_by_name"]) == (None, key["id"], "night shift"), step
-    done(ask("show", made, "w"), "The API key 'night shift' decided on it by hand\n")
+    done(ask("show", made, "w"), f"The API key 'night shift' ({key['id']}) decided on it by hand\n")
     assert note(ask("show", made), "w").lstrip("* ").split()[3] == "-", ask("show", made)
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from server import Reply, now_ms, until
+from server import Reply, at, now_ms, until
 from test_next import instant_ms
 from test_workflows_api import act, ended, http, put, run, status, steps
 
@@ -27,6 +27,45 @@ def test_a_step_that_is_between_two_attempts_is_cancelled_with_its_run(client, r
     seen = len(receiver.to("/a"))
     assert ended(client, made["id"])["status"] == "CANCELLED"
     assert len(receiver.to("/a")) == seen
+
+
+def history(client, task):
+    return [(x["attempt_number"], x["status"]) for x in client.get(f"/v1/tasks/{task}/executions").json["executions"]]
+
+
+@pytest.mark.cluster(when="always")
+def test_what_is_cancelled_before_its_call_leaves_no_attempt(client, receiver):
+    """A step on the wheel for its next attempt, and a task on the wheel for its first one."""
+    receiver.answer("/a", Reply(status=500))
+    made = run(client, definition={"steps": [{"name": "a", **RETRIES, **http(receiver, "/a", body={"$ref": "/run/id"})}]})["id"]
+    task = client.create(target_config={"url": receiver.url("/b")}, run_at=at(now_ms() + 5000))["id"]
+    until(lambda: steps(client, made)[("a", None, "STEP")]["attempts"] == 1)
+    cancel(client, made)
+    assert client.act(task, "cancel")["status"] == "CANCELLED"
+    assert ended(client, made)["status"] == "CANCELLED"
+    step = steps(client, made)[("a", None, "STEP")]
+    assert (step["status"], step["attempts"], history(client, step["id"])) == ("CANCELLED", 1, [(1, "FAILED")]), step
+    shown = client.get(f"/v1/tasks/{task}").json
+    assert (shown["attempts"], shown["started_at"], history(client, task)) == (0, None, []), shown
+    assert not receiver.to("/b")
+
+
+@pytest.mark.cluster(when="always")
+def test_an_item_whose_map_fails_before_its_next_attempt_has_only_the_first(client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(status=500))
+    receiver.answer("/b", Reply(status=400, hold=held))
+    paths = [receiver.url("/a"), receiver.url("/b")]
+    host = paths[0].rsplit("/", 1)[0]
+    made = run(client, definition={"steps": [{"name": "m", "map": {"over": ["a", "b"]}, **RETRIES,
+                                              "target_config": {"url": {"$join": [f"{host}/", {"$ref": "/item"}]}}}]})["id"]
+    receiver.wait("/b")
+    until(lambda: steps(client, made)[("m", 0, "ITEM")]["attempts"] == 1)
+    held.set()
+    assert ended(client, made)["status"] == "FAILED"
+    item = steps(client, made)[("m", 0, "ITEM")]
+    assert (item["status"], item["attempts"], history(client, item["id"])) == ("CANCELLED", 1, [(1, "FAILED")]), item
+    assert len(receiver.to("/a")) == 1
 
 
 @pytest.mark.cluster(when="always")
@@ -281,6 +320,51 @@ def test_a_run_that_was_undone_is_neither_retried_nor_completed(client, receiver
         assert "compensated" in act(client, made, action, body, 409)["detail"]
     again = act(client, made, "rerun", {"from": "a"}, 201)["id"]
     assert ended(client, again)["status"] == "FAILED" and len(receiver.to("/a")) == 2
+
+
+@pytest.mark.cluster(when="always")
+def test_a_step_that_only_an_earlier_attempt_of_its_run_called_is_undone(client, receiver):
+    receiver.answer("/a", Reply(status=400))
+    undo = {"if_attempted": True, "queue": "default", **http(receiver, "/undo")}
+    made = run(client, retry={**RETRIES["retry"], "max_attempts": 2},
+               definition={"steps": [{"name": "a", "queue": "slow", **http(receiver, "/a"), "compensate": undo}]})["id"]
+    receiver.wait("/a")
+    assert client.request("PUT", "/v1/queues/slow", {"paused": True}).status == 200
+    until(lambda: (steps(client, made)[("a", None, "STEP")]["status"], steps(client, made)[("a", None, "STEP")]["attempts"]) == ("SCHEDULED", 0))
+    cancel(client, made, {"compensate": True})
+    done = ended(client, made)
+    assert (done["status"], done["compensation"], len(receiver.to("/a")), len(receiver.to("/undo"))) == ("CANCELLED", "COMPLETE", 1, 1), done
+
+
+def test_a_rerun_repeats_what_was_undone_with_all_behind_it(client, receiver):
+    """`b` cannot be undone, and worked with what `a` had answered."""
+    receiver.answer("/c", Reply(status=400), Reply())
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")},
+                                             {"name": "b", "depends_on": ["a"], **http(receiver, "/b")},
+                                             {"name": "other", **http(receiver, "/other")},
+                                             {"name": "c", "depends_on": ["b"], **http(receiver, "/c")}]})["id"]
+    assert ended(client, made)["compensation"] == "COMPLETE"
+    again = act(client, made, "rerun", {"from": "c"}, 201)["id"]
+    assert ended(client, again)["status"] == "COMPLETED"
+    assert [len(receiver.to(path)) for path in ("/a", "/b", "/other", "/c", "/undo")] == [2, 2, 1, 2, 1]
+
+
+@pytest.mark.cluster(when="always")
+def test_a_rerun_that_is_edited_cancelled_and_retried_before_it_starts_is_still_one(client, receiver):
+    receiver.answer("/b", Reply(status=400), Reply())
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "b", "depends_on": ["a"], **http(receiver, "/b")}]},
+               concurrency_key="k")["id"]
+    assert ended(client, made)["status"] == "FAILED"
+    first = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]}, concurrency_key="k")["id"]  # it has the key
+    until(lambda: status(client, first)["awaiting"])
+    again = act(client, made, "rerun", {"from": "b"}, 201)["id"]
+    assert client.request("PATCH", f"/v1/tasks/{again}", {"priority": 7, "metadata": {"why": "late"}}).status == 200
+    cancel(client, again)
+    act(client, again, "retry")
+    act(client, first, "signals/go")
+    done = ended(client, again)
+    assert done["status"] == "COMPLETED" and done["priority"] == 7, done
+    assert (len(receiver.to("/a")), len(receiver.to("/b"))) == (1, 2)
 
 
 def test_a_run_whose_sub_run_was_undone_is_not_retried(client, receiver):

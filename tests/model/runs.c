@@ -172,7 +172,7 @@ static void memory_stop_answer(struct store_memory *s, struct op_stop *op)
     cleanup_with(picks_release) struct picks steps = memory_stop_range(s, op);
     for (size_t i = 0; i < steps.n; i++) {
         const struct task *t = steps.v[i];
-        if (t->links & TASK_OPEN && t->target == TARGET_WORKFLOW)
+        if (t->state == TASK_RUNNING && t->target == TARGET_WORKFLOW && stop_reaches_run(op->change, t->links))
             op->ret_runs[op->ret_run_count++] = t->id;
         else if (t->state == TASK_RUNNING && !(t->links & (TASK_OPEN | TASK_OPENED)) &&
                  op->ret_running_count < STOP_RUNNING_MAX)

@@ -348,12 +348,21 @@ void catalog_entry_members(struct jw *w, const struct catalog_entry *entry)
 
 /* ---- who changes ---- */
 
-enum err change_sender_name(struct request *q, struct reader *r, struct str sender, struct str *ret, struct error *e)
+enum err change_sender(struct request *q, struct reader *r, struct str sender, struct str *ret_name,
+                       struct str *ret_key, struct error *e)
 {
     struct api_key key;
     enum err rc = reader_key(r, sender, &q->arena, &key, e);
-    *ret = rc == ERR_OK && key.tenant == q->who.tenant && key.name.n ? key.name : sender;
+    bool is_key = rc == ERR_OK && key.tenant == q->who.tenant;
+    *ret_name = is_key && key.name.n ? key.name : sender;
+    *ret_key = is_key ? key.id : (struct str){ NULL, 0 };
     return rc == ERR_NOT_FOUND ? ERR_OK : rc; /* it was revoked a moment ago */
+}
+
+enum err change_sender_name(struct request *q, struct reader *r, struct str sender, struct str *ret, struct error *e)
+{
+    struct str key;
+    return change_sender(q, r, sender, ret, &key, e);
 }
 
 enum err change_key_name(struct request *q, struct reader *r, struct str *ret, struct error *e)

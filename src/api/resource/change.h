@@ -84,6 +84,9 @@ void catalog_entry_members(struct jw *w, const struct catalog_entry *entry);
 
 /* The name of the API key that sent the request; if it has no name, its id. */
 enum err change_key_name(struct request *q, struct reader *r, struct str *ret, struct error *e) must_use;
-/* The same of the id of a key, or of any other sender: if it is no key of the tenant, the text itself. */
+/* The same of the id of a key, or of any other sender: if it is no key of the tenant, the text itself. *ret_key: the id
+ * of the key; empty: it is none. */
+enum err change_sender(struct request *q, struct reader *r, struct str sender, struct str *ret_name,
+                       struct str *ret_key, struct error *e) must_use;
 enum err change_sender_name(struct request *q, struct reader *r, struct str sender, struct str *ret,
                             struct error *e) must_use;

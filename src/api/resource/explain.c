@@ -43,6 +43,7 @@ static bool explain_has_gate(const struct explanation *x, enum explain_gate gate
 struct explain_names {
     struct run_place place;
     struct str holders[SLOTS_MAX][HOLDERS_SHOWN]; /* the names of tasks that hold its slots; empty: none */
+    int64_t deadline_ms;                          /* of its run; 0: none */
 };
 
 /* The holders of the slot that it waits for. */
@@ -91,10 +92,32 @@ static void explain_write_sentence(struct jw *w, const struct run_place *p, cons
     jw_kv_str(w, "explanation", buf_str(&all));
 }
 
+/* What the deadline of its run does to it, whatever holds it. Not told of a task that starts before. */
+static void explain_add_deadline(const struct explain_names *names, struct explanation *x)
+{
+    bool is_known = x->outcome == EXPLAIN_WILL_RUN && x->estimate_ms < names->deadline_ms;
+    size_t n = strlen(x->text);
+    char when[RFC3339_TEXT + 1], text[RFC3339_TEXT + 120];
+    if (!names->deadline_ms || is_known || x->outcome == EXPLAIN_WILL_ENDED)
+        return;
+    rfc3339_format(names->deadline_ms, when);
+    snprintf(text, sizeof text,
+             names->place.is_run ? "its deadline is %s: if it is not over then%s, it is stopped and FAILED"
+                                 : "the deadline of its run is %s: if it is not over then%s, it is cancelled",
+             when, x->gate == EXPLAIN_PAUSED ? ", also if it is still paused" : "");
+    if (x->n)
+        explain_add(x, EXPLAIN_DEADLINE, names->deadline_ms, "%s", text);
+    text[0] = (char)(text[0] - 'a' + 'A');
+    snprintf(x->text + n, sizeof x->text - n, ". %s", text);
+}
+
 static enum handled explain_respond(struct request *q, const struct task *t, const struct explain_facts *facts,
-                                    const struct explanation *x)
+                                    const struct explanation *told)
 {
     const struct explain_names *names = q->context;
+    struct explanation with_deadline = *told;
+    const struct explanation *x = &with_deadline;
+    explain_add_deadline(names, &with_deadline);
     struct jw w = respond_json(&q->response, 200);
     enum task_state state = x->waits && t->kind != TASK_RECURRING ? TASK_SCHEDULED : task_shown_state(t, q->now_ms);
     jw_object(&w);
@@ -282,7 +305,10 @@ static enum handled explain_paused(struct request *q, const struct task *t)
         return explain_known_pause(q, t, &p);
     explain_add(&x, EXPLAIN_PAUSED, 0,
                 names->place.is_step ? "its run is paused; resume the run" : "it is paused; resume it");
-    explain_held_by_people(t, "a person must resume it", &x);
+    struct task waits = *t;
+    if (t->links & (TASK_WAITS | TASK_AWAITS)) /* the expiry of a step counts from its release */
+        waits.expires_after_ms = 0;
+    explain_held_by_people(&waits, "a person must resume it", &x);
     return explain_respond(q, t, NULL, &x);
 }
 
@@ -581,6 +607,8 @@ enum handled tasks_explain(struct request *q, struct reader *r)
         return request_fail(q, &e);
     if (task_is_final(t.state))
         return explain_final(q, &t);
+    if ((names->place.is_run || names->place.is_step) && run_deadline_read(q, r, &t, &names->deadline_ms, &e))
+        return request_fail(q, &e);
     if (t.state == TASK_PAUSED)
         return explain_paused(q, &t);
     if (t.kind == TASK_RECURRING)

@@ -84,17 +84,20 @@ enum err task_set_extra(const struct task_body *b, const struct task_context *c,
     if (task_expect_check(b, t, a, &expects_nothing, e) || task_notify_check(b, c, e))
         return e->code;
     expect = expects_nothing ? (struct str){ NULL, 0 } : expect;
+    struct str rerun_of = task_extra(t, TASK_RERUN_OF), from = task_extra(t, TASK_RERUN_FROM);
     t->extra = (struct str){ NULL, 0 };
-    if (!b->text.metadata.n && !expect.n && !b->text.notify.n && !spreads)
+    if (!b->text.metadata.n && !expect.n && !b->text.notify.n && !spreads && !rerun_of.n)
         return ERR_OK;
     cleanup_with(buf_release) struct buf out;
     struct jw w;
-    buf_init(&out, expect.n + b->text.metadata.n + b->text.notify.n + EXTRA_ROOM);
+    buf_init(&out, expect.n + b->text.metadata.n + b->text.notify.n + rerun_of.n + from.n + EXTRA_ROOM);
     jw_init(&w, &out);
     jw_object(&w);
     task_extra_put(&w, TASK_EXPECT, expect); /* the first one: the store looks for it */
     task_extra_put(&w, TASK_METADATA, b->text.metadata);
     task_extra_put(&w, TASK_NOTIFY, b->text.notify);
+    task_extra_put(&w, TASK_RERUN_OF, rerun_of);
+    task_extra_put(&w, TASK_RERUN_FROM, from);
     if (spreads)
         jw_kv_seconds(&w, "spread_seconds", b->spread_ms);
     jw_object_end(&w);

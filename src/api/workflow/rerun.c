@@ -64,7 +64,8 @@ static enum err rerun_make(struct request *q, const struct workflow_run *run, co
                                .created_ms = q->now_ms,
                                .updated_ms = q->now_ms };
     uuid_format(o->id, id);
-    int n = snprintf(more, sizeof more, "\"rerun_of\":\"%s\",\"from\":\"" STR_FMT "\"", id, STR_ARG(b->from));
+    int n = snprintf(more, sizeof more, "\"" TASK_RERUN_OF "\":\"%s\",\"" TASK_RERUN_FROM "\":\"" STR_FMT "\"", id,
+                     STR_ARG(b->from));
     if (rerun_set_config(q, run, input.n ? input : run->config.input, q->tasks, e))
         return e->code;
     return run_add_extra(q, q->tasks, o, (struct str){ more, (size_t)n }, e);

@@ -18,7 +18,9 @@ struct run_retry {
 /* What was expected of another task is not expected of this one. */
 enum err run_add_extra(struct request *q, struct task *t, const struct task *of, struct str more, struct error *e)
 {
-    const char *const names[] = { uuid_eq(t->id, of->id) ? TASK_EXPECT : NULL, TASK_METADATA, TASK_NOTIFY };
+    bool is_same = uuid_eq(t->id, of->id);
+    const char *const names[] = { is_same ? TASK_EXPECT : NULL, TASK_METADATA, TASK_NOTIFY,
+                                  is_same ? TASK_RERUN_OF : NULL, is_same ? TASK_RERUN_FROM : NULL };
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, EXTRA_MAX);
     buf_char(&text, '{');

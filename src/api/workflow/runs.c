@@ -371,11 +371,12 @@ static enum err workflows_write_senders(struct request *q, struct reader *r, con
     jw_key(w, "senders");
     jw_array(w);
     for (size_t i = 0; i < min_of(v->n, (size_t)SENDERS_SHOWN); i++) {
-        struct str name;
-        if (change_sender_name(q, r, v->v[i].sender, &name, e))
+        struct str name, key;
+        if (change_sender(q, r, v->v[i].sender, &name, &key, e))
             return e->code;
         jw_object(w);
         jw_kv_str(w, "name", name);
+        jw_kv_str_or_null(w, "key", key);
         jw_kv_cstr(w, "decision", v->v[i].rejects ? "REJECT" : "APPROVE");
         jw_kv_time(w, "at", v->v[i].time_ms);
         jw_object_end(w);

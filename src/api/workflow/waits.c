@@ -111,6 +111,40 @@ enum err run_place_read(struct request *q, struct reader *r, const struct task *
     return ERR_OK;
 }
 
+/* ---- when it is stopped ---- */
+
+/* The row of the run that the task is. *ret_found: it is one that was opened. */
+static enum err waits_read_run(struct request *q, struct reader *r, const struct task *t, struct run_row *ret,
+                               bool *ret_found, struct error *e)
+{
+    enum err rc = t->links & TASK_OPENED ? reader_run(r, t->tenant, t->id, &q->arena, ret, e) : ERR_NOT_FOUND;
+    *ret_found = rc == ERR_OK;
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+}
+
+enum err run_deadline_read(struct request *q, struct reader *r, const struct task *t, int64_t *ret, struct error *e)
+{
+    struct task at = *t;
+    int64_t first_ms = INT64_MAX;
+    *ret = 0;
+    for (enum err rc = ERR_OK; rc == ERR_OK;) {
+        struct run_row row = { 0 };
+        bool is_run, is_undoing = false;
+        if (waits_read_run(q, r, &at, &row, &is_run, e) ||
+            (is_run && row.deadline_ms && run_is_undoing(q, r, &at, &is_undoing, e)))
+            return e->code;
+        if (is_run && (row.stop != RUN_GOES_ON || is_undoing))
+            return ERR_OK;
+        if (is_run && row.deadline_ms)
+            first_ms = min_of(first_ms, row.deadline_ms);
+        rc = uuid_is_nil(at.run) ? ERR_NOT_FOUND : reader_get(r, t->tenant, at.run, &q->arena, &at, e);
+        if (rc && rc != ERR_NOT_FOUND)
+            return rc;
+    }
+    *ret = first_ms == INT64_MAX ? 0 : first_ms;
+    return ERR_OK;
+}
+
 /* ---- what it waits for ---- */
 
 struct waits_state {

@@ -22,6 +22,11 @@ enum { RUN_ERROR_TEXT = DEPENDENCY_REASON_MAX + STEP_NAME_MAX };
  */
 struct str run_step_error(const struct dag *d, const struct task *t, char text[RUN_ERROR_TEXT]);
 
+/* The deadline that will stop the task, the earliest of its run and of the runs around that; 0: none, or the run is
+ * being stopped or undone. */
+enum err run_deadline_read(struct request *q, struct reader *r, const struct task *t, int64_t *ret,
+                           struct error *e) must_use;
+
 enum err run_place_read(struct request *q, struct reader *r, const struct task *t, struct run_place *ret,
                         struct error *e) must_use;
 

@@ -162,8 +162,8 @@ struct flow_retry {
 enum err flow_retry(const struct dag *d, const struct flow_retry *r, struct arena *a, enum flow_outcome *ret,
                     struct error *e) must_use;
 
-/* Which outcomes a rerun copies: COMPLETED and SKIPPED ones that are not undone, not `from` and not below it, and of
- * the SKIPPED ones those that are not below a step that runs again. undone: by step, or NULL. */
+/* Which outcomes a rerun copies: COMPLETED and SKIPPED ones that are neither `from` nor undone nor below one of these,
+ * and of the SKIPPED ones those that are not below a step that runs again. undone: by step, or NULL. */
 enum err flow_rerun(const struct dag *d, const enum flow_outcome *was, const bool *undone, uint32_t from,
                     struct arena *a, enum flow_outcome *ret, struct error *e) must_use;
 

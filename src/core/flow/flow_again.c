@@ -97,11 +97,12 @@ enum err flow_rerun(const struct dag *d, const enum flow_outcome *was, const boo
     enum err rc = flow_state(d, was, a, &s, e);
     if (rc)
         return rc;
-    chosen[from] = again[from] = true;
+    for (uint32_t i = 0; i < d->n; i++)
+        chosen[i] = again[i] = i == from || (undone && undone[i]);
     dag_mark_below(d, chosen, again);
     for (uint32_t i = 0; i < d->n; i++) {
         kept[i] = s.v[i].outcome;
-        again[i] |= (kept[i] != FLOW_COMPLETED && !flow_is_skip(kept[i])) || (undone && undone[i]);
+        again[i] |= kept[i] != FLOW_COMPLETED && !flow_is_skip(kept[i]);
     }
     rc = flow_open_again(d, again, again, a, kept, e);
     if (rc == ERR_OK)

@@ -235,7 +235,7 @@ static struct verdict settle_cancelled(const struct settle_facts *t, const struc
     struct verdict v =
         o->started_us ? settle_reported(t, o, TASK_CANCELLED, now_ms) : settle_back_to_scheduled(t, 0, LATE_NONE);
     v.next = TASK_CANCELLED;
-    v.last_error = o->error.n ? o->error : S("cancelled while it ran");
+    v.last_error = o->error.n ? o->error : o->started_us ? S("cancelled while it ran") : S("cancelled before it began");
     return v;
 }
 

@@ -289,6 +289,10 @@ bool task_may_expire(const struct task *t);
 #define TASK_EXPECT   "expect"   /* core/notify/check.h; without effect in occurrences and steps */
 #define TASK_METADATA "metadata" /* the user's own */
 #define TASK_NOTIFY   "notify"   /* array: which notification settings are told of it (core/notify/setting.h) */
+/* Of a run that takes over steps of another: that one, and the step from which on it does not. They stay with it, also
+ * if it is edited or retried before it is opened: else it would repeat all steps. */
+#define TASK_RERUN_OF   "rerun_of"
+#define TASK_RERUN_FROM "from"
 struct str task_extra(const struct task *t, const char *name);
 
 /* A deep copy into the arena; false if the arena is full. */

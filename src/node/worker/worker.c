@@ -103,14 +103,16 @@ static const struct cancel_reason *worker_find_cancel_reason(const struct worker
 }
 
 /* The outcome of an aborted attempt. If the worker aborted it at its own drain deadline, nobody cancelled the task:
- * it is lost, and runs again elsewhere or later. */
+ * it is lost, or returned if its call still waited in the runner, and runs elsewhere or later. */
 static struct outcome worker_cancelled_outcome(const struct worker *w, const struct job *j, const struct outcome *o)
 {
     struct outcome ret = *o;
     const struct cancel_reason *d = worker_find_cancel_reason(w, j);
     if (w->giving_up)
-        ret.kind = OUTCOME_LOST;
-    ret.error = d ? (struct str){ d->why, d->why_size } : S("cancelled while it ran");
+        ret.kind = o->started_us ? OUTCOME_LOST : OUTCOME_RETURNED;
+    ret.error = d               ? (struct str){ d->why, d->why_size }
+                : o->started_us ? S("cancelled while it ran")
+                                : S("cancelled before it began");
     return ret;
 }
 
@@ -212,6 +214,10 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
     struct outcome known = *o;
     if (o->kind == OUTCOME_HELD) {
         worker_hold_done(w, j, &known);
+        return;
+    }
+    if (!o->started_us) { /* aborted while it waited in its runner: there is no call to measure */
+        worker_add_outcome(w, j, &known);
         return;
     }
     known.late_by = j->was_parked ? LATE_HOST : t->late_by;

@@ -363,6 +363,12 @@ void stop_places(const struct op_stop *op, const struct run_row *run, int64_t *r
     *ret_to = op->has_range ? op->to : ends[op->change];
 }
 
+bool stop_reaches_run(enum run_change change, int links)
+{
+    bool is_pause = change == RUN_PAUSE || change == RUN_RESUME;
+    return links & (is_pause ? TASK_OPEN | TASK_OPENED | TASK_BEGUN : TASK_OPEN);
+}
+
 void stop_run(struct run_row *run, const struct op_stop *op, int links)
 {
     if (op->has_range)

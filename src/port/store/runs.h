@@ -253,7 +253,9 @@ struct op_signal {
  *  7. ret_more: more than max are left; call again. ret_running: steps that are RUNNING under a claim, at most
  *     STOP_RUNNING_MAX, by place: the caller recalls them. Those with TASK_OPENED are none of them: a recall would end
  *     them without what they have to undo, and their plan sees the stop. ret_runs: open control steps (TASK_OPEN) with
- *     TARGET_WORKFLOW, which may be runs of their own: the caller stops those, too.
+ *     TARGET_WORKFLOW, which may be runs of their own: the caller stops those, too. PAUSE and RESUME also return those
+ *     that are being opened (TASK_OPENED or TASK_BEGUN, RUNNING under a claim): the pages that are left see the pause.
+ *     A CANCEL need not: these pages see the stop of the run around it (OP_OPEN 3).
  *  8. CANCEL and CLOSE leave a step that has TASK_OPENED and is not about to begin again to its plan, which ends it
  *     with all that it has to undo: if it is SCHEDULED or BLOCKED, it stays as it is; if it is PAUSED, it becomes
  *     SCHEDULED with due_ms now_ms. */
@@ -437,6 +439,7 @@ enum err signal_check_room(size_t count, int64_t bytes, struct error *e) must_us
 enum err signal_too_late(struct error *e);
 
 bool stop_finds_planned(int links, int64_t place);           /* OP_STOP 8 */
+bool stop_reaches_run(enum run_change change, int links);    /* OP_STOP 7: a RUNNING step with TARGET_WORKFLOW */
 unsigned stop_states(enum run_change c, bool planned);       /* bit s: steps in state s are changed */
 bool run_is_late(const struct run_row *run, int64_t now_ms); /* it was not stopped yet at its deadline */
 /* OP_STOP 2, 3, 4 and 6. run: its stop and its deadline, as they were before. */

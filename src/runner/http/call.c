@@ -350,9 +350,12 @@ struct outcome http_call_lacks_key(struct http_call *c, const char *why)
     return o;
 }
 
+/* It may wait for the address of its host, or for a call of its host to end: then it never began. */
 struct outcome http_call_cancelled(struct http_call *c)
 {
     struct outcome o = http_call_make_outcome(c, OUTCOME_CANCELLED, c->is_reached);
+    if (!c->is_started)
+        o.started_us = 0;
     o.error = S("cancelled");
     return o;
 }

@@ -39,7 +39,8 @@ static void runner_message_report(struct runner_message *r, struct message_in_fl
     struct run *run = msg->run;
     assert_owned(&r->owner);
     o.retry_after_ms = o.kind == OUTCOME_HELD ? o.retry_after_ms : -1;
-    o.started_us = msg->started_us;
+    bool never_began = o.kind == OUTCOME_CANCELLED && !o.sent; /* it waited for the connection to its broker */
+    o.started_us = never_began ? 0 : msg->started_us;
     o.completed_us = max_of(clock_wall_us(r->clock), msg->started_us);
     o.worker = run->worker;
     o.trace_id = str_from(msg->trace.id);

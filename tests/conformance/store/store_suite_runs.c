@@ -431,6 +431,32 @@ static void a_run_within_a_paused_one_is_paused(void **state) /* 3 */
     assert_state(w, row.task.id, TASK_PAUSED);
 }
 
+static void a_pause_names_a_run_that_is_being_opened(void **state) /* 3; OP_STOP 7 */
+{
+    struct world *w = *state;
+    struct task run, inner = claimed_control(w, &run);
+    struct run_row begin;
+    struct open_row row, second = root_row(&inner, 1);
+    struct op_open first = open_within(&inner, &run, &begin, &row);
+    struct op_stop pause = stop_of(&run, RUN_PAUSE), below = stop_of(&inner, RUN_PAUSE);
+    first.last = false;
+    first.expected = 2;
+    apply(w, &first.op);
+    assert_state(w, row.task.id, TASK_SCHEDULED);
+    apply(w, &pause.op);
+    assert_true(pause.ret_run_count == 1 && uuid_eq(pause.ret_runs[0], inner.id));
+    apply(w, &below.op);
+    assert_state(w, row.task.id, TASK_PAUSED);
+    struct op_open last = first;
+    second.ends = true;
+    last.begin = NULL;
+    last.first = false;
+    last.last = true;
+    last.rows = &second;
+    apply(w, &last.op);
+    assert_state(w, second.task.id, TASK_PAUSED);
+}
+
 static void a_run_within_a_stopped_one_is_not_opened(void **state) /* 3 */
 {
     struct world *w = *state;
@@ -550,6 +576,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_task_waits_for_others_as_well),
     store_test(an_edge_that_has_arrived_is_open_again),
     store_test(a_run_within_a_paused_one_is_paused),
+    store_test(a_pause_names_a_run_that_is_being_opened),
     store_test(a_run_within_a_stopped_one_is_not_opened),
     store_test(a_run_within_a_retried_one_begins_though_it_was_stopped),
     store_test(a_step_that_is_tried_again_obeys_its_run),

@@ -362,9 +362,9 @@ static void one_that_is_called_off_before_it_began_leaves_no_execution(void **st
     o.error = S("replaced by the run of 2026-03-03T10:00:00Z");
     struct verdict v = settled(&t, &o);
     assert_int_equal(v.next, TASK_CANCELLED);
-    assert_false(v.has_execution);
-    assert_int_equal(v.attempts, 1);
+    assert_true(!v.has_execution && v.attempts == 1);
     assert_str(v.last_error, "replaced by the run of 2026-03-03T10:00:00Z");
+    assert_str(settled(&t, &(struct outcome){ .kind = OUTCOME_CANCELLED }).last_error, "cancelled before it began");
 }
 
 static void a_suspect_lost_alone_is_poison(void **state)

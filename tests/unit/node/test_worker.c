@@ -231,6 +231,34 @@ static void what_arrives_after_it_was_stopped_is_given_back(void **state)
     assert_int_equal(e.outcome.kind, OUTCOME_RETURNED);
 }
 
+static void what_is_aborted_in_its_runner_never_began(void **state)
+{
+    struct bench *b = *state;
+    struct event e;
+    struct task t = pushed(b, 1);
+    come_to_rest(b);
+    b->holds_runs = true;
+    assert_true(worker_abort(b->worker, t.id, t.fence));
+    come_to_rest(b);
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), 1);
+    assert_int_equal(e.outcome.kind, OUTCOME_CANCELLED);
+    assert_int_equal(e.outcome.started_us, 0);
+    assert_str(e.outcome.error, "cancelled before it began");
+}
+
+static void who_gives_up_returns_what_has_not_begun(void **state)
+{
+    struct bench *b = *state;
+    struct event e;
+    pushed(b, 1);
+    come_to_rest(b);
+    b->holds_runs = true;
+    worker_give_up(b->worker);
+    come_to_rest(b);
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), 1);
+    assert_int_equal(e.outcome.kind, OUTCOME_RETURNED);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, bench_close)
@@ -248,6 +276,8 @@ int main(void)
         T(what_was_taken_long_ago_is_given_back_and_not_started),
         T(it_tells_of_itself_and_when_it_goes),
         T(what_arrives_after_it_was_stopped_is_given_back),
+        T(what_is_aborted_in_its_runner_never_began),
+        T(who_gives_up_returns_what_has_not_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

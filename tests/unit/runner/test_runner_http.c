@@ -314,7 +314,9 @@ static void a_waiting_call_is_aborted_unsent(void **state)
     runner_abort(f->runner, &p[1].run);
     assert_int_equal(p[1].outcome.kind, OUTCOME_CANCELLED);
     assert_false(p[1].outcome.sent);
+    assert_int_equal(p[1].outcome.started_us, 0);
     runner_abort(f->runner, &p[0].run); /* makes room for the third */
+    assert_true(p[0].outcome.started_us > 0);
     finish(f, &p[2]);
     assert_int_equal(p[2].outcome.kind, OUTCOME_OK);
     assert_int_equal(f->target.requests, 1);
@@ -331,6 +333,7 @@ static void a_lookup_can_be_abandoned(void **state)
     runner_abort(f->runner, &p.run);
     assert_int_equal(p.done, 1);
     assert_int_equal(p.outcome.kind, OUTCOME_CANCELLED);
+    assert_int_equal(p.outcome.started_us, 0);
 } /* the runner is freed during the lookup */
 
 /* ---- refused targets ---- */

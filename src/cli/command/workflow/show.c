@@ -317,6 +317,23 @@ static void run_view_write_estimate(struct run_view *v, struct buf *out)
                relative, utc, v->earlier, v->earlier == 1 ? "" : "s");
 }
 
+/* "  approved by ann, key ID, 3m ago, …": two keys may have the same name. */
+static void run_view_write_senders(const struct run_view *v, const json_t *senders, struct buf *out)
+{
+    const json_t *item;
+    size_t i;
+    json_array_foreach (senders, i, item) {
+        char name[CELL_TEXT], key[CELL_TEXT], at[CELL_TEXT];
+        struct str id = json_text_at(item, "key");
+        bool rejects = str_eq(json_text_at(item, "decision"), S("REJECT"));
+        moment_text(item, "at", v->now_ms, at);
+        buf_printf(out, "  %s by %s", rejects ? "rejected" : "approved", table_cell(json_text_at(item, "name"), name));
+        if (id.n && !str_eq(id, json_text_at(item, "name")))
+            buf_printf(out, ", key %s", table_cell(id, key));
+        buf_printf(out, ", %s\n", at);
+    }
+}
+
 static void run_view_write_awaiting(struct run_view *v, struct buf *out)
 {
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
@@ -349,7 +366,24 @@ static void run_view_write_awaiting(struct run_view *v, struct buf *out)
             buf_printf(out, "it is decided, and goes on after the resume\n");
         else
             buf_printf(out, "'belfry workflow signal %s %s%s'\n", v->id, signal, v->w->cli->where);
+        run_view_write_senders(v, json_at(item, "senders"), out);
     }
+}
+
+/* A pause does not hold the deadline. */
+static void run_view_write_pause(const struct run_view *v, struct buf *out)
+{
+    struct str outer = json_text_at(v->run.doc.root, "run"); /* of a sub-run, which is paused and resumed with it */
+    char relative[WHEN_TEXT], utc[WHEN_TEXT];
+    int64_t deadline_ms;
+    buf_printf(out, "It is paused: 'belfry workflow resume " STR_FMT "%s' lets it go on",
+               STR_ARG(outer.n ? outer : str_from(v->id)), v->w->cli->where);
+    if (json_time_at(v->run.doc.root, "deadline_at", &deadline_ms) && deadline_ms > v->now_ms) {
+        when_relative(deadline_ms, v->now_ms, relative);
+        when_utc(deadline_ms, utc);
+        buf_printf(out, "; its deadline, %s, %s, stops it all the same", relative, utc);
+    }
+    buf_char(out, '\n');
 }
 
 /* Why the run does not go on, in the words of `belfry explain`. */
@@ -360,10 +394,8 @@ static void run_view_write_waiting(struct run_view *v, struct buf *out)
     bool is_paused = json_is_true(json_at(v->run.doc.root, "paused"));
     snprintf(path, sizeof path, "/v1/tasks/%s/explain", v->id);
     struct client_request call = { .method = "GET", .path = path, .quiet = true };
-    struct str outer = json_text_at(v->run.doc.root, "run"); /* of a sub-run, which is paused and resumed with it */
     if (is_paused && !v->is_final)
-        buf_printf(out, "It is paused: 'belfry workflow resume " STR_FMT "%s' lets it go on\n",
-                   STR_ARG(outer.n ? outer : str_from(v->id)), v->w->cli->where);
+        run_view_write_pause(v, out);
     if (v->is_final || is_paused || str_eq(json_text_at(v->run.doc.root, "status"), S("RUNNING")) ||
         client_call(v->w->client, &call, &a))
         return;

@@ -40,7 +40,7 @@ struct step_facts {
     const struct step_name *name;
     char id[UUID_TEXT + 1], undo[UUID_TEXT + 1];
     bool is_run, by_hand;
-    struct buf items, hold, by; /* by: the name of the key that completed or skipped it */
+    struct buf items, hold, by; /* by: the key that completed or skipped it, its name and its id */
 };
 
 static void step_facts_release(struct step_facts *f)
@@ -48,6 +48,21 @@ static void step_facts_release(struct step_facts *f)
     buf_release(&f->items);
     buf_release(&f->hold);
     buf_release(&f->by);
+}
+
+/* "'ann' (ID)": two keys may have the same name. */
+static void step_write_key(struct str name, struct str id, struct buf *out)
+{
+    if (!name.n)
+        return;
+    buf_char(out, '\'');
+    table_plain_text(name, SIZE_MAX, out);
+    buf_char(out, '\'');
+    if (str_eq(name, id))
+        return;
+    buf_text(out, " (");
+    table_plain_text(id, SIZE_MAX, out);
+    buf_char(out, ')');
 }
 
 static bool step_on_row(void *context, const json_t *row, struct str text)
@@ -66,7 +81,7 @@ static bool step_on_row(void *context, const json_t *row, struct str text)
     f->by_hand = json_is_true(json_at(row, "by_hand"));
     run_counts_text(json_at(row, "items"), &f->items);
     table_plain_text(json_text_at(row, "waits_for.explanation"), SIZE_MAX, &f->hold);
-    table_plain_text(json_text_at(row, "settled_by_name"), SIZE_MAX, &f->by);
+    step_write_key(json_text_at(row, "settled_by_name"), json_text_at(row, "settled_by"), &f->by);
     return true;
 }
 
@@ -101,7 +116,7 @@ static void step_write_facts(struct verb_work *w, const char *run, const struct 
 {
     const char *where = w->cli->where;
     if (f->by_hand && f->by.n)
-        buf_printf(out, "The API key '%s' decided on it by hand\n", buf_cstr(&f->by));
+        buf_printf(out, "The API key %s decided on it by hand\n", buf_cstr(&f->by));
     else if (f->by_hand)
         buf_text(out, "A user decided on it by hand\n");
     if (f->hold.n)

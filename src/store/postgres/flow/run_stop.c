@@ -45,7 +45,12 @@ static const struct pg_statement read_runs = {
     "SELECT t.id FROM tasks AS t WHERE " IN_RANGE " AND t.state = " SQL_RUNNING
     " AND t.links & 16 <> 0 AND t.target = 4 ORDER BY t.place",
 };
-static_assert(TASK_OPEN == 16 && TASK_OPENED == 32 && TASK_AGAIN == 1024 && TARGET_WORKFLOW == 4,
+static const struct pg_statement read_opening = {
+    "stop_opening", /* also those that are being opened: stop_reaches_run */
+    "SELECT t.id FROM tasks AS t WHERE " IN_RANGE " AND t.state = " SQL_RUNNING
+    " AND t.links & 2096 <> 0 AND t.target = 4 ORDER BY t.place",
+};
+static_assert(TASK_OPEN == 16 && TASK_OPENED == 32 && TASK_AGAIN == 1024 && TASK_BEGUN == 2048 && TARGET_WORKFLOW == 4,
               "statements name them by number");
 static const struct pg_statement lock_open_run = {
     "stop_open_run",
@@ -225,7 +230,8 @@ static enum err pg_stop_report(struct store_postgres *s, const struct pg_stoppin
     cleanup_with(pg_result_release) struct pg_result runs = { 0 };
     struct arena *a = &op->op.arena;
     pg_stop_add_range(&s->params, x);
-    if (pg_send(&s->conn, &read_runs, &s->params, e))
+    bool opening = stop_reaches_run(op->change, TASK_OPENED);
+    if (pg_send(&s->conn, opening ? &read_opening : &read_runs, &s->params, e))
         return e->code;
     pg_add_i64(&s->params, STOP_RUNNING_MAX);
     if (pg_send(&s->conn, &read_running, &s->params, e) || pg_get(&s->conn, &runs, e) || pg_get(&s->conn, &running, e))

@@ -132,10 +132,9 @@ static enum err sqlite_stop_read_running(struct stopping *x, struct error *e)
     for (bool row; !rc && !(rc = conn_step(&x->s->conn, st, &row, e)) && row;) {
         struct uuid id = row_uuid(st, 0);
         int links = sqlite3_column_int(st, 2);
-        bool is_open = links & TASK_OPEN;
         if (!(links & (TASK_OPEN | TASK_OPENED)) && n < STOP_RUNNING_MAX)
             running[n++] = (struct fenced_id){ id, sqlite3_column_int64(st, 1) };
-        if (!is_open || sqlite3_column_int(st, 3) != TARGET_WORKFLOW)
+        if (!stop_reaches_run(op->change, links) || sqlite3_column_int(st, 3) != TARGET_WORKFLOW)
             continue;
         if (run_count == cap) {
             cap = cap * 2 + 16;
