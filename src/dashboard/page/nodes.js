@@ -43,8 +43,8 @@ function answer(nodes, workers) {
         dead.map((n, i) => [i ? ', ' : '', userText(n.name)]), '. '] : nodes.length === 1 ? 'The node is alive. '
         : 'All nodes are alive. '),
         leader ? [userText(leader.name), ' is the leader. '] : h('span.fail', 'None is the leader. '), skewed.length ? h('span.hold',
-            `${count(skewed.length, 'clock')} differ by more than ${SKEW_MS} ms. `) : 'The clocks agree. ', silent.length ? h('span.hold',
-            `${count(silent.length, 'worker')} are silent.`) : ''];
+            `${count(skewed.length, 'clock differs', 'clocks differ')} by more than ${SKEW_MS} ms. `) : 'The clocks agree. ', silent.length ? h('span.hold',
+            `${count(silent.length, 'worker is', 'workers are')} silent.`) : ''];
 }
 
 /** @param {any[]} nodes @param {Context} ctx */
@@ -80,7 +80,7 @@ function details(status, ctx) {
     const own = status.node ?? {};
     return section('details', 'The node that answers', {}, facts([['Name', userText(own.name)],
         ['State', own.recovering ? h('span.hold', 'recovering') : own.draining ? h('span.hold', 'draining') : 'serving'],
-        ['Armed', `${number(own.armed)}, ${number(own.queued)} queued, ${number(own.lanes)} lanes`],
+        ['Armed', `${number(own.armed)}, ${number(own.queued)} queued, ${count(own.lanes, 'lane')}`],
         ['Last claim', own.last_claim_at ? when(own.last_claim_at, ctx) : null], ['Next claim',
             own.next_claim_at ? when(own.next_claim_at, ctx) : null], ['TLS', status.tls?.enabled ? ['on',
             status.tls.certificate_expires_at ? [', the certificate expires ', when(status.tls.certificate_expires_at, ctx)] : ''] : 'off'],
