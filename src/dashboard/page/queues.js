@@ -59,7 +59,7 @@ function list(data, ctx, chosen) {
             'aria-current': q === chosen ? 'true' : null }, h('b', userText(q.name))), h('span.sub.only-s', badge(q.state))] },
         { title: 'Due', class: 'num', cell: q => h('a.quiet', { href: dueLink(q.name) },
             number(q.due)) },
-        { title: h('span.hidden-text', 'Share'), class: 'w-bar from-s', cell: q => bar([[q.due, q.state === 'open' ? undefined : 'hold']],
+        { title: h('span.hidden-text', 'Share'), class: 'w-bar from-s', hidden: !!chosen, cell: q => bar([[q.due, q.state === 'open' ? undefined : 'hold']],
             top) },
         { title: 'Running', class: 'num', cell: q => h('a.quiet', { href: link(['tasks'], { queue: q.name, status: 'RUNNING',
             occurrences: 'true' }) },

@@ -99,12 +99,12 @@ function approval(data, a, ctx) {
 }
 
 // What becomes of a step that nobody approves: the run's deadline may come before its own.
-/** @param {any} run @param {any} awaiting @param {Context} ctx */
-function fate(run, awaiting, ctx) {
+/** @param {any} run @param {any} awaiting @param {Context} ctx @param {any} deadline of the run, in words */
+function fate(run, awaiting, ctx, deadline) {
     const own = parse(awaiting.timeout_at), end = parse(run.deadline_at);
     if (Number.isNaN(own) && Number.isNaN(end)) return '';
     return Number.isNaN(own) || end < own ? [' Without it the run fails at its deadline ', when(run.deadline_at, ctx), '.']
-        : [' Without it the step fails ', when(awaiting.timeout_at, ctx), '.'];
+        : [' Without it the step fails ', when(awaiting.timeout_at, ctx), '.', deadline];
 }
 
 /** @param {any} data @param {Context} ctx */
@@ -116,7 +116,7 @@ function answer(data, ctx) {
         run.last_error ? [userText(run.last_error), '. '] : '', `It took ${took}.`];
     if (OVER.has(run.status)) return [h('b', `It is ${run.status.toLowerCase()}. `), `It took ${took}.`];
     if (awaiting) return [h('b', 'It waits for a person: ', userText(awaiting.signal),
-        `, ${awaiting.received} of ${awaiting.approvals} given. `), 'It runs for ', took, '.', fate(run, awaiting, ctx), deadline];
+        `, ${awaiting.received} of ${awaiting.approvals} given. `), 'It runs for ', took, '.', fate(run, awaiting, ctx, deadline)];
     const at = data.steps.find((/** @type {any} */ s) => s.status === 'RUNNING') ?? data.steps.find((/** @type {any} */ s) => s.status === 'SCHEDULED');
     if (!at) return [h('b', took ? `It runs for ${took}.` : 'It has not started.'), deadline];
     const items = at.items ? `, ${number(at.items.by_status.COMPLETED ?? 0)} of ${count(at.items.total, 'item')}` : '';

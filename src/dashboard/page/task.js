@@ -183,7 +183,7 @@ function fires(data, ctx) {
     const zone = zoneOf(ctx.zone === 'local' ? 'task' : ctx.zone, data.task.time_zone);
     let before = offsetOf(ctx.now, zone);
     return section('fires', 'Next fires', { note: `in ${zone}`, more: h('a', { href: inCalendar(data) }, 'In the calendar') },
-        h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Local'), zone === 'UTC' ? null : h('th.from-s', { scope: 'col' }, 'UTC'),
+        h('table', h('thead', h('tr', h('th', { scope: 'col' }, zone === 'UTC' ? 'When' : 'Local'), zone === 'UTC' ? null : h('th.from-s', { scope: 'col' }, 'UTC'),
             h('th.from-m', { scope: 'col' }, 'In'), h('th', { scope: 'col' }, 'Why so'))),
             h('tbody', data.upcoming.map((/** @type {any} */ fire) => {
                 const ms = parse(fire.at), skipped = fire.skipped, offset = offsetOf(ms, zone), shifted = offset !== before;

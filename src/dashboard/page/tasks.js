@@ -57,7 +57,7 @@ export const page = {
         const typed = filterOf(ctx.route.query), filter = resolved(typed, TIMES, ctx.now);
         const filtered = Object.keys(filter).length > 0;
         return [
-            h('header.head', h('h1', { tabindex: -1 }, 'Tasks'), h('span.second', matches(data.total)), h('span.grow'),
+            h('header.head', h('h1', { tabindex: -1 }, 'Tasks'), h('span.second', filtered ? matches(data.total) : matches(data.total).replace(' match', ' in all')), h('span.grow'),
                 h('span.from-s', copyMenu(filter)),
                 ctx.can('tasks:write') ? h('a.button.primary', { href: link(['tasks', 'new']) }, 'New task') : null),
             chips(ctx, typed), data.search ? searchBar(data.search, ctx) : null,

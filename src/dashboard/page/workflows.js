@@ -51,7 +51,7 @@ export const page = {
             data.rows.length ? h('p.second', h('b', running ? `${count(running, 'run is', 'runs are')} on the way`
                 : 'No run is on the way'), waiting ? running === 1 ? ', and it waits for a person' : `, ${waiting} of them ${waiting === 1 ? 'waits' : 'wait'} for a person` : '',
                 '. ', failed
-                ? `${count(failed, 'run')} of these failed.` : 'None of these failed.') : null),
+                ? `${failed === 1 ? 'One' : failed} of these failed.` : 'None of these failed.') : null),
             data.rows.length || status || q.get('workflow') ? h('section', { key: 'runs', 'aria-label': 'Runs' }, freshBar(ctx,
                 data.fresh), data.rows.length ? rows(data, ctx, counts) : h('p.second', 'No run matches.'))
                 : empty('No workflow has run yet.', 'A definition and one call start the first.',

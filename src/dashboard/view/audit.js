@@ -27,7 +27,7 @@ const WHOLE = { 'resume task': 'resumed the task', 'resume run': 'resumed the ru
 export function auditWords(row) {
     const [method, path = ''] = row.action.split(' '), words = path.replace(/^\/v1\//, '').split('/'), last = words[words.length - 1];
     const [id, part = ''] = row.object_kind === 'workflow_run' ? String(row.object ?? '').split('/') : [row.object ?? ''];
-    const name = row.object_name ?? id, noun = row.object_kind === 'job' ? 'the job' : NOUNS[words[0]];
+    const name = row.object_kind === 'session' ? '' : row.object_name ?? id, noun = row.object_kind === 'job' ? 'the job' : NOUNS[words[0]];
     if (words[0] === 'queues' && row.details) return { verb: 'paused the queue', id, name, part };
     if (words.includes('signals')) return { verb: 'decided', id, name, part };
     if (WHOLE[row.action]) return { verb: WHOLE[row.action] + (WHOLE[row.action].endsWith(',') ? ' the job' : ''), id, name, part };

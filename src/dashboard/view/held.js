@@ -3,7 +3,7 @@ import { h } from '../lib/dom.js';
 import { fieldProblem, isOperator, maybe, request } from '../lib/api.js';
 import { link } from '../lib/router.js';
 import { count, duration, parse } from '../lib/time.js';
-import { userText, when } from './parts.js';
+import { instant, userText } from './parts.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
 /** @typedef {{at: number, paused: Map<string, any>, breakers: any[] | null}} Gates */
@@ -32,7 +32,7 @@ export function breakerOf(task, gates) {
 }
 
 /** @param {{reason?: string | null, until?: string | null}} given @param {Context} ctx */
-export const reasonInWords = ({ reason, until }, ctx) => [reason ? [': “', userText(reason), '”'] : '', until ? [', until ', when(until, ctx)] : ''];
+export const reasonInWords = ({ reason, until }, ctx) => [reason ? [': “', userText(reason), '”'] : '', until ? [', until ', instant(until, ctx)] : ''];
 
 /** @param {any} paused who, why, until when @param {Context} ctx */
 export const pauseInWords = (paused, ctx) => [paused.by ? ['by ', userText(paused.by)] : 'paused', reasonInWords(paused, ctx)];

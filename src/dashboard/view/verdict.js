@@ -60,7 +60,7 @@ export function needsOf(k) {
         if (shown.has(same)) continue;
         shown.add(same);
         needs.push({ kind: 'LATE', word: 'Incident', name: whoOf(i),
-            says: `${i.kind.toLowerCase().replace('_', ' ')}: ${i.tasks[0]?.error ?? i.detail ?? i.cause}, ${count(i.count, 'time')}.`,
+            says: `${i.kind.toLowerCase().replace('_', ' ')}: ${i.tasks[0]?.error ?? i.detail ?? i.cause}${i.count > 1 ? `, ${count(i.count, 'time')}` : ''}.`,
             detail: '', since: i.first_at, href: ['alerts'], query: { incident: i.id }, open: 'Incident',
             weight: i.kind === 'MISSED' ? 1e4 : 900 + i.count });
     }

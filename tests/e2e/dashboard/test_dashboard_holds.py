@@ -80,4 +80,4 @@ def test_a_queue_is_paused_by_keyboard_on_the_row_that_is_highlighted(alive, tab
     tab.allowed.append("status of 400")
     dialog.get_by_role("button", name="Pause").click()
     dialog.get_by_role("alert").wait_for()
-    assert "must be" in dialog.get_by_role("alert").inner_text() and tab.page.evaluate("document.activeElement.name") == "until"
+    assert "is longer than" in dialog.get_by_role("alert").inner_text() and tab.page.evaluate("document.activeElement.name") == "until"
