@@ -428,7 +428,7 @@ def test_the_command_prints_it(world, belfry):
     made = task(world)
     env = {"BELFRY_SERVER": world.server.turn().url, "BELFRY_KEY": world.server.key}
     done = belfry("audit", "--object", made, env=env)
-    assert done.code == 0 and done.lines[0].split() == ["WHEN", "TENANT", "BY", "KEY", "ADDRESS", "ACTION", "OBJECT", "NAME", "COUNT", "OUTCOME"], done
+    assert done.code == 0 and done.lines[0].split() == ["WHEN", "TENANT", "BY", "KEY", "ADDRESS", "ACTION", "OBJECT", "NAME", "COUNT", "OUTCOME", "REASON"], done
     assert made in done.lines[1] and "POST /v1/tasks" in done.lines[1] and "DONE" in done.lines[1]
     done = belfry("audit", "--since", "1h", "--action", "POST *", "--json", env=env)
     assert made in [json.loads(line)["object"] for line in done.lines]
@@ -447,6 +447,35 @@ def test_the_command_prints_it(world, belfry):
     assert "there are more: use --limit N or --all" in belfry("audit", "-n", "1", env=env).err
     refused = world.client.get("/v1/audit?since=2026-01-01T00:00:00Z")
     assert refused.status == 400 and "did you mean 'from'?" in refused.body.decode(), refused
+
+
+UNTIL = "2099-02-10T08:00:00.000Z"
+# Acts that take a reason or an end, and what the row keeps of it.
+REASONS = {
+    "POST /v1/tasks/{id}/pause": (task, {"reason": "moved", "until": UNTIL}),
+    "POST /v1/recurring-tasks/{id}/pause": (recurring, {"reason": "moved"}),
+    "POST /v1/workflows/{id}/pause": (run, {"reason": "moved", "until": UNTIL}),
+    "POST /v1/tasks/bulk": (None, {"action": "pause", "filter": {"queue": "nothing"}, "reason": "moved", "until": UNTIL}),
+    "PATCH /v1/queues/{name}": (queue, {"paused": True, "reason": "moved", "until": UNTIL}),
+    "POST /v1/dlq/{id}/archive": (failed, {"reason": "moved"}),
+    "POST /v1/incidents/{id}/mute": (incident, {"until": UNTIL}),
+}
+
+
+@pytest.mark.cluster
+def test_a_row_keeps_the_reason_and_the_end_of_its_act(world, belfry, monkeypatch):
+    key, headers = world.new_key()
+    for route, (make, body) in REASONS.items():
+        monkeypatch.setitem(ACTS, route, (make, body))
+        act(world, route, headers, f"once {route}")
+        row = world.rows(key=key)[0]
+        assert row["action"] == route and row["details"] == {name: body[name] for name in ("reason", "until") if name in body}, row
+    _, reader = world.new_key("audit:read")
+    seen = {row["action"]: row for row in world.client.get(f"/v1/audit?key={key}&limit=100", headers=reader).json["audit"]}
+    assert "details" not in seen["POST /v1/tasks/{id}/pause"], "this key may not read tasks"
+    assert seen["PATCH /v1/queues/{name}"]["details"]["reason"] == "moved"
+    env = {"BELFRY_SERVER": world.server.turn().url, "BELFRY_KEY": world.server.key}
+    assert belfry("audit", "--by", key, env=env).out.count("moved, until 2099-02-10 08:00:00Z") == 4
 
 
 @pytest.mark.cluster(when="always")

@@ -116,8 +116,107 @@ def test_what_is_wrong_in_a_pause_is_named(client, body, field):
     assert client.task(task)["status"] == "SCHEDULED"
 
 
-def test_a_run_that_has_started_is_paused_without_reason_and_end(client):
+@pytest.mark.cluster(when="always")
+def test_a_bulk_pause_gives_each_task_its_reason_and_its_end(make_server, receiver, clock):
+    client = make_server(env=clock.env).client()
+    start, end = at(clock.now_ms() + 5000), at(clock.now_ms() + 6000)
+    tasks = [client.create(run_at=start, queue="moving", **receiver.target(f"/{i}"))["id"] for i in range(3)]
+    made = client.post("/v1/tasks/bulk", {"action": "pause", "filter": {"queue": "moving"}, "reason": REASON, "until": end})
+    assert made.status == 202 and made.json["pause"] == {"reason": REASON, "until": end}, made
+    job = until(lambda: (client.get(f"/v1/jobs/{made.json['id']}").json if client.get(f"/v1/jobs/{made.json['id']}").json["finished_at"] else None))
+    assert (job["state"], job["done"], job["failed"]) == ("DONE", 3, 0), job
+    shown = [client.task(task)["paused"] for task in tasks]
+    assert {(p["reason"], p["until"]) for p in shown} == {(REASON, end)}
+    assert {p["by"] for p in shown} == {pause(client, client.create(delay="1h", target_type="NOOP")["id"])["paused"]["by"]}, "the key's name, not the job"
+    clock.jump(7000)
+    for i in range(3):
+        receiver.wait(f"/{i}", 1)
+
+
+@pytest.mark.parametrize("body, field", [
+    ({"action": "cancel", "reason": "x"}, "reason"), ({"action": "resume", "for": "1h"}, "for"), ({"action": "pause", "until": "2020-01-01T00:00:00Z"}, "until")])
+def test_what_is_wrong_in_a_bulk_pause_is_named(client, body, field):
+    problem = assert_problem(client.post("/v1/tasks/bulk", {"filter": {"queue": "none"}, **body}), 400)
+    assert [e["field"] for e in problem["errors"]] == [field], problem
+
+
+# The step `sub` is a run of its own, which is paused and resumed with the outer one.
+def nested(client, receiver):
+    steps = lambda path: [{"name": "wait", "await": {"signal": "go"}}, {"name": "call", "depends_on": ["wait"], "target_config": {"url": receiver.url(path)}}]
+    inner = {"steps": steps("/inner")}
+    assert client.request("PUT", "/v1/workflow-definitions/inner", inner).status in (200, 201)
+    outer = {"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}, *steps("/outer")]}
+    made = client.post("/v1/workflows", {"definition": outer, "name": "nested"})
+    assert made.status == 201, made
+    run = made.json["id"]
+    sub = until(lambda: [s["id"] for s in client.get(f"/v1/workflows/{run}/steps").json.get("steps", []) if s["step"] == "sub" and s["status"] == "RUNNING"])[0]
+    for one in (run, sub):
+        until(lambda one=one: client.get(f"/v1/workflows/{one}/status").json.get("awaiting"), why="the runs do not wait")
+    return run, sub
+
+
+def go(client, *runs):
+    """A signal that comes in a pause has its effect after it."""
+    for run in runs:
+        assert client.post(f"/v1/workflows/{run}/signals/go").status < 300
+
+
+def pause_run(client, run, **body):
+    answer = client.post(f"/v1/workflows/{run}/pause", body)
+    assert answer.status == 200, answer
+    return answer.json
+
+
+@pytest.mark.cluster(when="always")
+def test_the_pause_of_a_run_ends_by_itself_with_the_runs_below_it(make_server, receiver, clock):
+    client = make_server(env=clock.env).client()
+    run, sub = nested(client, receiver)
+    end = at(clock.now_ms() + 4000)
+    shown = pause_run(client, run, reason=REASON, until=end)
+    assert shown["paused"] is True and (shown["pause"]["reason"], shown["pause"]["until"]) == (REASON, end) and shown["pause"]["by"], shown
+    assert client.get(f"/v1/workflows/{run}").json["pause"] == shown["pause"]
+    told = client.get(f"/v1/tasks/{run}/explain").json
+    assert told["gate"] == "paused" and f": {REASON}, until {end}; steps that run finish" in told["explanation"], told
+    go(client, run, sub)
+    assert pause_run(client, run)["pause"] == shown["pause"], "nothing was given"
+    assert not receiver.to("/inner") and not receiver.to("/outer")
+    clock.jump(5000)
+    receiver.wait("/inner", 1)
+    receiver.wait("/outer", 1)
+    until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "COMPLETED", why=lambda: client.get(f"/v1/workflows/{run}").json)
+    assert "pause" not in client.get(f"/v1/workflows/{run}").json
+    assert [(act, key) for act, key in acts(client, run) if key == "system"] == [("resume run", "system")]
+
+
+@pytest.mark.standalone("the only process is killed")
+def test_a_kill_while_a_run_is_resumed_leaves_nothing_of_it_paused(make_server, receiver, clock):
+    server = make_server(env=clock.env)
+    client = server.client()
+    run, sub = nested(client, receiver)
+    pause_run(client, run, **{"for": "1m"})
+    go(client, run, sub)
+    server.kill()
+    server.start(env={**clock.env, "BELFRY_FAILPOINT": "after_resume:kill"})  # the run below is not resumed yet
+    clock.jump(90_000)
+    server.ended()
+    server.start(env=clock.env)
+    client = server.client()
+    receiver.wait("/inner", 1)
+    receiver.wait("/outer", 1)
+    assert [act for act, _ in acts(client, run)].count("resume run") == 1
+
+
+def test_the_pause_of_a_run_is_changed_in_what_is_given_and_gone_with_the_resume(client):
     run = client.post("/v1/workflows", {"definition": {"steps": [{"name": "ok", "await": {"signal": "ok", "approvals": 1}}]}}).json["id"]
     until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "RUNNING", why="it did not start")
-    assert_problem(client.post(f"/v1/tasks/{run}/pause", {"reason": "x"}), 409)
-    assert client.post(f"/v1/tasks/{run}/pause").status == 200
+    first = pause_run(client, run)["pause"]
+    assert first["by"] and first["reason"] is None and first["until"] is None
+    named = pause_run(client, run, reason=REASON, **{"for": "1h"})["pause"]
+    assert (named["reason"], named["since"]) == (REASON, first["since"]) and named["until"]
+    assert client.post(f"/v1/tasks/{run}/pause", {"until": None}).status == 200
+    assert client.get(f"/v1/workflows/{run}").json["pause"] == {**named, "until": None}
+    listed = {r["id"]: r for r in client.get("/v1/workflows").json["workflows"]}
+    assert listed[run]["pause"]["reason"] == REASON
+    assert "pause" not in client.post(f"/v1/workflows/{run}/resume").json
+    assert pause_run(client, run)["pause"]["reason"] is None, "another pause"
+    assert_problem(client.post(f"/v1/workflows/{run}/pause", {"until": "2020-01-01T00:00:00Z"}), 400)

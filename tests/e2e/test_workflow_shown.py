@@ -160,7 +160,7 @@ def test_a_paused_run_says_so_in_each_line(ask, plain, write, client):
     shown = ask("show", made)
     assert "the run is paused" in note(shown, "a") and "Ends: not before the run is resumed\n" in shown.out, shown
     explained = client.get(f"/v1/tasks/{made}/explain").json
-    assert explained["gate"] == "paused" and "it is paused: steps that run finish, and no other starts; resume it" in explained["explanation"], explained
+    assert explained["gate"] == "paused" and "; steps that run finish, and no other starts; resume it" in explained["explanation"], explained
     step = client.get(f"/v1/tasks/{steps(client, made)[('a', None, 'STEP')]['id']}/explain").json
     assert "its run is paused; resume the run" in step["explanation"], step
     done(ask("cancel", made))
@@ -522,7 +522,7 @@ def test_a_run_that_is_paused_between_its_attempts_says_both(ask, plain, client,
     assert [x["status"] for x in client.get(f"/v1/tasks/{made}/executions").json["executions"]] == ["FAILED"]
     ask("pause", made)
     assert "its steps wait for the resume" in ask("show", made).out
-    assert "it is paused: its next attempt is due at" in plain("explain", made).out
+    assert "; its next attempt is due at" in plain("explain", made).out
     ask("cancel", made)
 
 

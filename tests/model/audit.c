@@ -5,7 +5,7 @@
 #include "model/internal.h"
 #include "port/store/operation_table.h"
 
-enum { AUDIT_TEXTS = 7 };
+enum { AUDIT_TEXTS = 8 };
 
 static void memory_audit_texts(struct audit *row, struct str *ret[AUDIT_TEXTS])
 {
@@ -16,6 +16,7 @@ static void memory_audit_texts(struct audit *row, struct str *ret[AUDIT_TEXTS])
     ret[4] = &row->object;
     ret[5] = &row->actor_name;
     ret[6] = &row->object_name;
+    ret[7] = &row->details;
 }
 
 void memory_audit_write(struct store_memory *s, const struct op *op)

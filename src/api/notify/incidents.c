@@ -154,6 +154,7 @@ static enum err incidents_make_muted(struct request *q, struct reader *r, struct
     if (body.until_ms && body.until_ms <= q->now_ms)
         return error_field(e, "until", "is in the past");
     i.muted_until_ms = body.until_ms ? body.until_ms : q->now_ms + (body.for_ms ? body.for_ms : MUTE_DEFAULT_MS);
+    q->act_until_ms = i.muted_until_ms;
     return incidents_put(q, r, c, &i, e);
 }
 

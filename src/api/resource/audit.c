@@ -74,6 +74,10 @@ static void audit_write(struct request *q, struct reader *r, struct jw *w, const
     if (row->object.n)
         jw_kv_str(w, "object", row->object);
     audit_write_object_name(q, r, w, row);
+    if (row->details.n && row->tenant == q->who.tenant && audit_may_name(q, row)) {
+        jw_key(w, "details");
+        jw_raw(w, row->details);
+    }
     jw_kv_cstr(w, "outcome", outcomes[row->outcome]);
     jw_kv_i64(w, "count", row->count);
     jw_kv_cstr(w, "digest", digest);

@@ -87,6 +87,15 @@ enum handled tasks_patch(struct request *q, struct reader *r)
     return rc ? request_fail(q, &e) : edit_attempt(q, r);
 }
 
+enum err edit_read_pause(struct request *q, const struct json_doc *doc, struct pause_body *ret, struct error *e)
+{
+    if (pause_body_read(doc, q->now_ms, &q->arena, ret, e))
+        return e->code;
+    q->act_reason = ret->reason;
+    q->act_until_ms = ret->until_ms;
+    return ERR_OK;
+}
+
 enum handled tasks_act(struct request *q, struct reader *r)
 {
     static const struct json_field fields[] = {
@@ -100,16 +109,18 @@ enum handled tasks_act(struct request *q, struct reader *r)
     size_t known = edit->action == ACTION_RUN_NOW ? 1 : 0;
     enum err rc = request_read_object(q, &doc, &e);
     if (rc == ERR_OK && edit->action == ACTION_PAUSE)
-        rc = pause_body_read(&doc, q->now_ms, &q->arena, &edit->pause, &e);
+        rc = edit_read_pause(q, &doc, &edit->pause, &e);
     else if (rc == ERR_OK)
         rc = json_read(doc.root, fields, known, edit, &q->arena, &e);
     return rc ? request_fail(q, &e) : edit_attempt(q, r);
 }
 
-enum handled edit_act(struct request *q, struct reader *r, enum action action, bool compensate)
+enum handled edit_act(struct request *q, struct reader *r, enum action action, bool compensate,
+                      const struct pause_body *pause)
 {
     struct edit *edit = edit_new(q);
     edit->compensate = compensate;
+    edit->pause = *pause;
     edit->has_action = true;
     edit->action = action;
     return edit_attempt(q, r);
@@ -149,6 +160,7 @@ enum handled dlq_archive(struct request *q, struct reader *r)
     edit->action = ACTION_ARCHIVE;
     if (request_read_object(q, &doc, &e) || json_read(doc.root, fields, array_count(fields), edit, &q->arena, &e))
         return request_fail(q, &e);
+    q->act_reason = edit->reason;
     return edit_attempt(q, r);
 }
 
@@ -259,7 +271,7 @@ static enum err edit_set_pause(struct request *q, struct reader *r, struct edit 
     if (!is_new)
         p = task_pause(t, &q->arena, &was) ? was : (struct pause){ .since_ms = t->updated_ms };
     was = p;
-    pause_body_apply(&edit->pause, q->now_ms, &p);
+    pause_body_apply(&edit->pause, &p);
     if (!is_new && str_eq(was.reason, p.reason) && was.until_ms == p.until_ms)
         return ERR_OK;
     if (change_key_name(q, r, &p.by, e))
@@ -600,12 +612,8 @@ static enum handled edit_open_run(struct request *q, struct reader *r, struct ed
     bool changes = edit->action == ACTION_CANCEL || edit->action == ACTION_PAUSE || edit->action == ACTION_RESUME;
     if (!changes)
         return request_refuse(q, PROBLEM_CONFLICT, "the run is open; cancel it, or wait for it to end");
-    if (edit->action == ACTION_PAUSE && !pause_body_is_empty(&edit->pause))
-        return request_refuse(
-            q, PROBLEM_CONFLICT,
-            "the run has started: its pause has no reason and no end; leave out reason, until and for");
     if (edit->current.links & TASK_OPENED)
-        return workflows_stop(q, r, edit->action, edit->compensate);
+        return workflows_stop(q, r, edit->action, edit->compensate, &edit->pause);
     if (!edit->deadline_ns)
         edit->deadline_ns = clock_steady_ns(q->server->setup.clock) + q->server->limits.recall_ms * NS_PER_MS;
     return edit_retry_later(q); /* it is being opened */

@@ -11,8 +11,8 @@
 #include "base/rfc3339.h"
 #include "core/task/pause.h"
 
-#define STOPPED_RUN "it is being stopped, and no step starts; "
-#define PAUSED_RUN  "it is paused: steps that run finish, and no other starts; resume it"
+#define STOPPED_RUN  "it is being stopped, and no step starts; "
+#define PAUSED_STEPS "steps that run finish, and no other starts"
 enum { HOLDERS_SHOWN = 10, NOTE_MAX = 1024 };
 
 /* ---- the answer ---- */
@@ -188,19 +188,56 @@ static enum handled explain_dependency(struct request *q, struct reader *r, cons
     return explain_respond(q, t, NULL, &x);
 }
 
-/* Whether it is a run that a user has paused, or one that is being stopped. Of the latter, only what it undoes waits
- * for the resume. */
-static enum err explain_run_stop(struct request *q, struct reader *r, const struct task *t, bool *ret_paused,
-                                 bool *ret_stops, struct error *e)
+/* "it is paused since TIME by KEY: REASON, until TIME" */
+static void explain_write_pause(struct buf *out, const struct pause *p)
+{
+    char since[RFC3339_TEXT + 1], until[RFC3339_TEXT + 1];
+    rfc3339_format(p->since_ms, since);
+    rfc3339_format(p->until_ms, until);
+    buf_printf(out, "it is paused since %s%s" STR_FMT "%s" STR_FMT "%s%s", since, p->by.n ? " by " : "",
+               STR_ARG(str_utf8_cut(p->by, 80)), p->reason.n ? ": " : "", STR_ARG(str_utf8_cut(p->reason, 300)),
+               p->until_ms ? ", until " : "", p->until_ms ? until : "");
+}
+
+/* A run that a user has paused, or one that is being stopped. */
+struct explain_stop {
+    bool is_paused, stops;
+    int64_t until_ms;    /* of the pause; 0: not known */
+    char text[NOTE_MAX]; /* of the pause */
+};
+
+static enum err explain_run_pause(struct request *q, struct reader *r, const struct task *t, struct explain_stop *ret,
+                                  struct error *e)
+{
+    struct record ignored;
+    struct pause p;
+    bool known;
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, sizeof ret->text);
+    if (run_pause_read(q, r, t, &ignored, &p, &known, e))
+        return e->code;
+    if (known)
+        explain_write_pause(&text, &p);
+    else
+        buf_text(&text, "it is paused");
+    ret->until_ms = known ? p.until_ms : 0;
+    snprintf(ret->text, sizeof ret->text, "%s", buf_cstr(&text));
+    return ERR_OK;
+}
+
+/* Of a run that is being stopped, only what it undoes waits for the resume. */
+static enum err explain_run_stop(struct request *q, struct reader *r, const struct task *t, struct explain_stop *ret,
+                                 struct error *e)
 {
     struct run_row row = { 0 };
     bool undoing = false;
+    *ret = (struct explain_stop){ 0 };
     enum err rc = t->links & TASK_OPENED ? reader_run(r, t->tenant, t->id, &q->arena, &row, e) : ERR_NOT_FOUND;
     if ((rc && rc != ERR_NOT_FOUND) || (row.stop != RUN_GOES_ON && run_is_undoing(q, r, t, &undoing, e)))
         return e->code;
-    *ret_stops = row.stop != RUN_GOES_ON && !undoing;
-    *ret_paused = row.paused && !*ret_stops;
-    return ERR_OK;
+    ret->stops = row.stop != RUN_GOES_ON && !undoing;
+    ret->is_paused = row.paused && !ret->stops;
+    return ret->is_paused ? explain_run_pause(q, r, t, ret, e) : ERR_OK;
 }
 
 /* A run waits for its steps, a step for those before it, a map for its items. */
@@ -208,23 +245,24 @@ static enum handled explain_workflow(struct request *q, struct reader *r, const 
 {
     struct error e = { 0 };
     struct explanation x = { .position = -1 };
-    bool paused, stops;
+    struct explain_stop stop;
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, NOTE_MAX);
-    if (explain_run_stop(q, r, t, &paused, &stops, &e) || run_write_waits(q, r, t, &text, &e))
+    if (explain_run_stop(q, r, t, &stop, &e) || run_write_waits(q, r, t, &text, &e))
         return request_fail(q, &e);
-    if (paused)
-        explain_add(&x, EXPLAIN_PAUSED, 0, PAUSED_RUN);
-    explain_add(&x, EXPLAIN_DEPENDENCY, 0, "%sit waits for %s", stops ? STOPPED_RUN : "", buf_cstr(&text));
+    const char *resume = stop.until_ms ? "" : "; resume it";
+    bool by_hand = stop.is_paused && !stop.until_ms;
+    if (stop.is_paused)
+        explain_add(&x, EXPLAIN_PAUSED, stop.until_ms, "%s; " PAUSED_STEPS "%s", stop.text, resume);
+    explain_add(&x, EXPLAIN_DEPENDENCY, 0, "%sit waits for %s", stop.stops ? STOPPED_RUN : "", buf_cstr(&text));
     struct task waits = *t;
     waits.expires_after_ms = 0; /* counted from its release */
-    explain_held_by_people(&waits, paused ? "a person must resume it" : "nobody knows when they end", &x);
-    if (t->links & TASK_OPENED) /* it has started */
-        explain_state(&x, paused ? EXPLAIN_PAUSED : EXPLAIN_DEPENDENCY, "%sit waits for %s",
-                      paused  ? PAUSED_RUN ". Then "
-                      : stops ? STOPPED_RUN
-                              : "",
+    explain_held_by_people(&waits, by_hand ? "a person must resume it" : "nobody knows when they end", &x);
+    if (t->links & TASK_OPENED && stop.is_paused) /* it has started */
+        explain_state(&x, EXPLAIN_PAUSED, "%s; " PAUSED_STEPS "%s. Then it waits for %s", stop.text, resume,
                       buf_cstr(&text));
+    else if (t->links & TASK_OPENED)
+        explain_state(&x, EXPLAIN_DEPENDENCY, "%sit waits for %s", stop.stops ? STOPPED_RUN : "", buf_cstr(&text));
     return explain_respond(q, t, NULL, &x);
 }
 
@@ -234,17 +272,20 @@ static enum handled explain_attempt(struct request *q, struct reader *r, const s
     struct error e = { 0 };
     struct explanation x = { .position = -1 };
     char when[RFC3339_TEXT + 1];
-    bool paused = false, stops;
+    struct explain_stop stop = { 0 };
     *ret_done = task_awaits_attempt(t, q->now_ms);
-    if (*ret_done && explain_run_stop(q, r, t, &paused, &stops, &e))
+    if (*ret_done && explain_run_stop(q, r, t, &stop, &e))
         return request_fail(q, &e);
-    *ret_done = *ret_done && paused;
-    if (!paused)
+    *ret_done = *ret_done && stop.is_paused;
+    if (!stop.is_paused)
         return HANDLED_DONE;
     rfc3339_format(t->due_ms, when);
-    explain_add(&x, EXPLAIN_PAUSED, 0,
-                "it is paused: its next attempt is due at %s, and no step starts before you resume it", when);
-    explain_held_by_people(t, "a person must resume it", &x);
+    explain_add(&x, EXPLAIN_PAUSED, stop.until_ms, "%s; its next attempt is due at %s, and no step starts before %s",
+                stop.text, when, stop.until_ms ? "the end of the pause" : "you resume it");
+    if (stop.until_ms)
+        explain_held_until(t, max_of(stop.until_ms, t->due_ms), &x);
+    else
+        explain_held_by_people(t, "a person must resume it", &x);
     return explain_respond(q, t, NULL, &x);
 }
 
@@ -282,13 +323,10 @@ static enum handled explain_final(struct request *q, const struct task *t)
 static enum handled explain_known_pause(struct request *q, const struct task *t, const struct pause *p)
 {
     struct explanation x = { .position = -1 };
-    char since[RFC3339_TEXT + 1], until[RFC3339_TEXT + 1];
-    rfc3339_format(p->since_ms, since);
-    rfc3339_format(p->until_ms, until);
-    explain_add(&x, EXPLAIN_PAUSED, p->until_ms, "it is paused since %s%s" STR_FMT "%s" STR_FMT "%s%s", since,
-                p->by.n ? " by " : "", STR_ARG(str_utf8_cut(p->by, 80)), p->reason.n ? ": " : "",
-                STR_ARG(str_utf8_cut(p->reason, 300)), p->until_ms ? ", until " : "; resume it",
-                p->until_ms ? until : "");
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, NOTE_MAX);
+    explain_write_pause(&text, p);
+    explain_add(&x, EXPLAIN_PAUSED, p->until_ms, "%s%s", buf_cstr(&text), p->until_ms ? "" : "; resume it");
     if (p->until_ms)
         explain_held_until(t, p->until_ms, &x);
     else

@@ -195,6 +195,10 @@ static struct request *job_run_make_child(struct job_run *run, struct uuid task)
     struct request *q = request_new_internal(run->server, removes ? HTTP_DELETE : HTTP_POST, path, run->tenant, key);
     if (run->job.without_workflows)
         q->who.scopes = 1U << q->route->scope;
+    if (run->job.pause.n)
+        request_set_body(q, run->job.pause);
+    if (run->job.action == ACTION_PAUSE) /* a pause says who made it */
+        snprintf(q->who.key_id, sizeof q->who.key_id, STR_FMT, STR_ARG(run->job.by));
     q->context = run;
     q->on_answer = job_run_on_child_answer;
     return q;

@@ -5,6 +5,7 @@
 
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/task/pause_body.h"
 #include "base/json/json.h"
 
 enum { TOTAL_MAX = 100000 };
@@ -14,11 +15,13 @@ struct job_body {
     json_t *filter;
     bool has_filter;
     int64_t rate, max_failed_percent;
+    struct pause_body pause;
 };
 
 static const struct json_field bulk_fields[] = {
     { .name = "action", .kind = JSON_KIND_STR, .offset = offsetof(struct job_body, action), .required = true },
     { .name = "filter", .kind = JSON_KIND_RAW, .offset = offsetof(struct job_body, filter), .required = true },
+    PAUSE_BODY_ROWS(struct job_body, pause),
 };
 
 static const struct json_field redrive_fields[] = {
@@ -42,6 +45,31 @@ static enum err jobs_bulk_action(struct str name, enum action *ret, struct error
                              STR_ARG(str_utf8_cut(name, 40)));
 }
 
+/* The body that each task is paused with. The end is the same for all of them. */
+static enum err jobs_set_pause(struct request *q, struct pause_body *b, struct job *job, struct error *e)
+{
+    enum { PAUSE_TEXT_MAX = 16 << 10 };
+    cleanup_with(buf_release) struct buf text;
+    struct jw w;
+    buf_init(&text, PAUSE_TEXT_MAX);
+    if (!b->reason.n && !b->until_ms && !b->for_ms)
+        return ERR_OK;
+    if (job->action != ACTION_PAUSE)
+        return error_field(e, b->reason.n ? "reason" : b->until_ms ? "until" : "for", "is only for the action pause");
+    if (pause_body_check(b, q->now_ms, e))
+        return e->code;
+    jw_init(&w, &text);
+    jw_object(&w);
+    if (b->reason.n)
+        jw_kv_str(&w, "reason", b->reason);
+    if (b->until_ms)
+        jw_kv_time(&w, "until", b->until_ms);
+    jw_object_end(&w);
+    q->act_reason = b->reason;
+    q->act_until_ms = b->until_ms;
+    return arena_str(&q->arena, buf_str(&text), &job->pause) ? ERR_OK : error_no_room(e);
+}
+
 static enum err jobs_read_body(struct request *q, bool redrive, struct job *ret, struct error *e)
 {
     struct job_body b = { .rate = JOB_RATE_DEFAULT, .max_failed_percent = JOB_PERCENT_DEFAULT };
@@ -59,7 +87,7 @@ static enum err jobs_read_body(struct request *q, bool redrive, struct job *ret,
                          .created_ms = q->now_ms,
                          .rate = b.rate,
                          .max_failed_percent = b.max_failed_percent };
-    if (!redrive && jobs_bulk_action(b.action, &ret->action, e))
+    if (!redrive && (jobs_bulk_action(b.action, &ret->action, e) || jobs_set_pause(q, &b.pause, ret, e)))
         return e->code;
     bool fits = arena_str(&q->arena, json_member_text(&doc, "filter"), &ret->filter);
     return fits ? ERR_OK : error_set(e, ERR_LIMIT, "the filter is too large");

@@ -334,6 +334,8 @@ static enum err queues_apply_pause(struct request *q, struct reader *r, const st
     rules->paused = true;
     rules->paused_reason = b->reason;
     rules->paused_until_ms = b->for_ms ? q->now_ms + b->for_ms : b->until_ms;
+    q->act_reason = rules->paused_reason;
+    q->act_until_ms = rules->paused_until_ms;
     return change_key_name(q, r, &rules->paused_by, e);
 }
 

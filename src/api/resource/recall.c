@@ -67,8 +67,8 @@ static void recall_on_answer(struct recall_answer *answer)
 
 static bool recall_copy_audit(struct recall_wait *w)
 {
-    struct str *const texts[] = { &w->audit.actor, &w->audit.address, &w->audit.object, &w->audit.actor_name,
-                                  &w->audit.object_name };
+    struct str *const texts[] = { &w->audit.actor,      &w->audit.address,     &w->audit.object,
+                                  &w->audit.actor_name, &w->audit.object_name, &w->audit.details };
     for (size_t i = 0; i < array_count(texts); i++)
         if (!arena_str(&w->arena, *texts[i], texts[i]))
             return false;

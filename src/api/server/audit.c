@@ -95,6 +95,26 @@ static struct str audit_path_object(struct request *q)
     return (struct str){ text, n + q->name.n };
 }
 
+/* Why, and until when. Nothing else of a body is kept: it may hold secrets. */
+static struct str audit_details(struct request *q)
+{
+    enum { DETAILS_MAX = 16 << 10 };
+    cleanup_with(buf_release) struct buf text;
+    struct str ret;
+    struct jw w;
+    buf_init(&text, DETAILS_MAX);
+    if (!q->act_reason.n && !q->act_until_ms)
+        return S("");
+    jw_init(&w, &text);
+    jw_object(&w);
+    if (q->act_reason.n)
+        jw_kv_str(&w, "reason", q->act_reason);
+    if (q->act_until_ms)
+        jw_kv_time(&w, "until", q->act_until_ms);
+    jw_object_end(&w);
+    return !text.full && arena_str(&q->arena, buf_str(&text), &ret) ? ret : S("");
+}
+
 /* ---- rows of requests ---- */
 
 static void audit_make(struct request *q, const struct op *op)
@@ -109,6 +129,7 @@ static void audit_make(struct request *q, const struct op *op)
                            .object = audit_path_object(q),
                            .actor_name = str_from(q->who.key_name),
                            .object_name = q->object_name.n || !op ? q->object_name : audit_made_name(op),
+                           .details = audit_details(q),
                            .count = 1 };
     row->at_ms = uuid_time_ms(row->id);
     if (text) {

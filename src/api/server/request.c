@@ -46,6 +46,13 @@ struct request *request_new_internal(struct api_server *s, enum http_method meth
     return q;
 }
 
+void request_set_body(struct request *q, struct str body)
+{
+    buf_release(&q->body);
+    buf_init(&q->body, body.n + 1);
+    buf_add(&q->body, body);
+}
+
 void request_release_memory(struct request *q)
 {
     buf_release(&q->body);

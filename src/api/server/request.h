@@ -80,6 +80,8 @@ struct request {
     bool has_record;
     struct inflight_key inflight_key;
     struct str object_name; /* of what the route acts on, if that has an id, too; in the arena. For the audit row */
+    struct str act_reason;  /* that the body gives the act, for the audit row, too; empty: none */
+    int64_t act_until_ms;   /* the end that it gives; 0: none */
     struct audit audit;     /* api/server/audit.h */
     bool has_audit;
 
@@ -130,6 +132,7 @@ void request_release_memory(struct request *q);
  * counted it with api_server_begin_run, so that the server does not stop before it ends. */
 struct request *request_new_internal(struct api_server *s, enum http_method method, const char *path, int32_t tenant,
                                      const char *key);
+void request_set_body(struct request *q, struct str body); /* of an internal request; it is copied */
 
 /* Answers a request whose API key is missing or wrong, and counts it. */
 void request_refuse_key(struct request *q, enum auth_result result);

@@ -239,7 +239,7 @@ enum handled workflows_retry(struct request *q, struct reader *r)
         run_read(q, r, &run, &e))
         return request_fail(q, &e);
     if (task_awaits_attempt(&run.task, q->now_ms) && uuid_is_nil(run.task.run) && !b->steps.n)
-        return edit_act(q, r, ACTION_RUN_NOW, false); /* its next attempt is this retry */
+        return edit_act(q, r, ACTION_RUN_NOW, false, &(struct pause_body){ 0 }); /* its next attempt is this retry */
     if (retry_check(q, r, &run, b, &e) || retry_make(q, &run, b, &e) || run_answer_brief(q, r, &b->next, 200, &e))
         return request_fail(q, &e);
     q->write.put = (struct op_put){ .op = { .kind = OP_PUT },

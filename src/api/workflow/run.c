@@ -58,6 +58,30 @@ static bool run_is_run(const struct task *t, bool opened)
     return t->target == TARGET_WORKFLOW && t->kind != TASK_RECURRING && (opened || uuid_is_nil(t->run));
 }
 
+enum err run_pause_read(struct request *q, struct reader *r, const struct task *run, struct record *ret_record,
+                        struct pause *ret, bool *ret_known, struct error *e)
+{
+    struct record_filter f = { .kind = RECORD_PAUSE, .tenant = run->tenant, .id = pause_record_id(run), .limit = 1 };
+    struct record_page page = { 0 };
+    if (reader_records(r, &f, &q->arena, &page, e))
+        return e->code;
+    *ret_record = page.n
+                      ? page.v[0]
+                      : (struct record){ .id = f.id, .kind = RECORD_PAUSE, .tenant = run->tenant, .incident = run->id };
+    *ret_known = pause_read(ret_record->doc, &q->arena, ret) && !ret->ending_ms;
+    return ERR_OK;
+}
+
+/* Before it has started, its row says it. */
+static enum err run_read_pause(struct request *q, struct reader *r, struct workflow_run *run, struct error *e)
+{
+    struct record ignored;
+    if (run->opened && run->row.paused)
+        return run_pause_read(q, r, &run->task, &ignored, &run->pause, &run->has_pause, e);
+    run->has_pause = task_pause(&run->task, &q->arena, &run->pause);
+    return ERR_OK;
+}
+
 enum err run_read_of(struct request *q, struct reader *r, const struct task *t, struct workflow_run *ret,
                      struct error *e)
 {
@@ -72,7 +96,7 @@ enum err run_read_of(struct request *q, struct reader *r, const struct task *t, 
                          t->kind == TASK_RECURRING && t->target == TARGET_WORKFLOW
                              ? "this is a schedule of runs; its runs are its occurrences"
                              : "there is no such run of a workflow");
-    if (run_config_read(q, t, &run.config, e))
+    if (run_config_read(q, t, &run.config, e) || run_read_pause(q, r, &run, e))
         return e->code;
     *ret = run;
     return ERR_OK;
@@ -524,7 +548,7 @@ void run_write(struct jw *w, const struct request *q, const struct workflow_run 
 {
     const struct task *t = &run->task;
     char cause[RUN_CAUSE_TEXT];
-    bool is_undone = tally && tally->undo_total && !task_is_final(t->state);
+    bool is_undone = tally && tally->undo_total && !task_is_final(t->state), is_held = run_is_held(run, tally);
     jw_object(w);
     jw_kv_uuid(w, "id", t->id);
     jw_kv_str_or_null(w, "name", t->name);
@@ -532,7 +556,11 @@ void run_write(struct jw *w, const struct request *q, const struct workflow_run 
     jw_kv_i64_or_null(w, "version", run->opened ? run->row.version : run->config.version);
     run_write_hash(w, run);
     jw_kv_cstr(w, "status", task_state_name(task_shown_state(t, q->now_ms)));
-    jw_kv_bool(w, "paused", run_is_held(run, tally));
+    jw_kv_bool(w, "paused", is_held);
+    if (is_held && run->has_pause) {
+        jw_key(w, "pause");
+        pause_write(w, &run->pause);
+    }
     run_write_raw(w, "input", run->config.input);
     run_write_raw(w, "result", result);
     jw_kv_str_or_null(w, "last_error", is_undone ? run_undo_cause(run, d, tally, cause) : t->last_error);

@@ -3,6 +3,7 @@
  * owns the request. */
 #include "api/server/request.h"
 #include "base/json/json.h"
+#include "core/task/pause.h"
 #include "workflow/definition_cache.h"
 #include "workflow/definition_errors.h"
 
@@ -24,6 +25,8 @@ struct workflow_run {
     bool found;  /* in the answer to a create: it existed, with the same dedupe_key */
     struct run_row row;
     struct run_config config;
+    bool has_pause; /* it is paused, and it is known by whom and why */
+    struct pause pause;
 };
 
 /* The run in the path. ERR_NOT_FOUND: there is none. */
@@ -31,6 +34,10 @@ enum err run_read(struct request *q, struct reader *r, struct workflow_run *ret,
 /* The same of a task that was read. */
 enum err run_read_of(struct request *q, struct reader *r, const struct task *t, struct workflow_run *ret,
                      struct error *e) must_use;
+/* Who paused a run, why and until when. Its record has version 0 if there is none. False in ret_known: not known. The
+ * caller knows whether the run is paused. */
+enum err run_pause_read(struct request *q, struct reader *r, const struct task *run, struct record *ret_record,
+                        struct pause *ret, bool *ret_known, struct error *e) must_use;
 enum err run_config_read(struct request *q, const struct task *t, struct run_config *ret, struct error *e) must_use;
 
 /* A stored definition; version 0: the latest. ERR_NOT_FOUND says which name is near, or which version is the latest. */

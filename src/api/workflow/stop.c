@@ -3,6 +3,9 @@
  * runs is aborted by a cancel and goes on after a pause. If not all of this is done within recall_ms, the answer to a
  * cancel is 202. Runs below it that are not stopped by then are stopped by the planner of the run.
  *
+ * Who paused it, why and until when is written last, into its record (port/store/incidents.h 9). If that fails, the run
+ * is paused, and the client, which has no answer, asks again.
+ *
  * A run that is not open is a task like any other: edit.c changes it. */
 #include <assert.h>
 #include <stdio.h>
@@ -24,6 +27,9 @@ enum {
     STOPPED_LATE_MS = 5000,
     CHECK_MS = 10,
     NS_PER_MS = 1000000,
+    NOTE_TRIES_MAX = 8,
+    PAUSE_DOC_MAX = 16 << 10,
+    PAUSE_LOOKED_AT_MS = 86400000, /* a pause without an end: whether its record is still needed */
     WHY_TEXT = 160
 };
 
@@ -34,6 +40,9 @@ struct stopping {
     enum action action;
     bool compensate;
     bool follows; /* another pause or resume was first */
+    struct pause_body pause;
+    bool notes_pause, was_paused; /* the pause is to be noted; it goes on */
+    int tries;
     char why[WHY_TEXT];
     struct uuid *runs; /* the run and the runs below it */
     size_t run_count, run_cap, at;
@@ -288,6 +297,56 @@ static enum handled stopping_follow(struct stopping *s)
     return stopping_next(s);
 }
 
+/* ---- who paused it, and why ---- */
+
+static void stopping_on_noted(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct stopping *s = q->stopping;
+    bool again = op->rc == ERR_CONFLICT && ++s->tries < NOTE_TRIES_MAX;
+    s->notes_pause = again;
+    if (!op->rc || again) {
+        request_later(q, stopping_check);
+        return;
+    }
+    request_fail(q, &op->error);
+    request_answer(q);
+}
+
+static enum err stopping_make_note(struct request *q, struct reader *r, const struct task *run, struct record *ret,
+                                   struct error *e)
+{
+    struct stopping *s = q->stopping;
+    struct pause p;
+    struct jw w;
+    bool known;
+    cleanup_with(buf_release) struct buf doc;
+    buf_init(&doc, PAUSE_DOC_MAX);
+    jw_init(&w, &doc);
+    if (run_pause_read(q, r, run, ret, &p, &known, e))
+        return e->code;
+    if (!known || !s->was_paused)
+        p = (struct pause){ .since_ms = q->now_ms };
+    pause_body_apply(&s->pause, &p);
+    if (change_key_name(q, r, &p.by, e))
+        return e->code;
+    p.by = p.by.n ? p.by : S("a job");
+    pause_write(&w, &p);
+    ret->next_ms = p.until_ms ? p.until_ms : q->now_ms + PAUSE_LOOKED_AT_MS;
+    return !doc.full && arena_str(&q->arena, buf_str(&doc), &ret->doc) ? ERR_OK : error_no_room(e);
+}
+
+static enum handled stopping_note_pause(struct request *q, struct reader *r, const struct task *run)
+{
+    struct error e = { 0 };
+    struct record_change *c = arena_new(&q->arena, struct record_change);
+    if (stopping_make_note(q, r, run, &c->record, &e))
+        return request_fail(q, &e);
+    c->version = c->record.version;
+    q->write.fold = (struct op_fold){ .op = { .kind = OP_FOLD }, .v = c, .n = 1 };
+    return request_submit(q, stopping_on_noted);
+}
+
 static enum handled stopping_check(struct request *q, struct reader *r)
 {
     struct stopping *s = q->stopping;
@@ -308,6 +367,8 @@ static enum handled stopping_check(struct request *q, struct reader *r)
                                                                : "the run has failed; there is nothing to cancel");
     if (stopping_is_overtaken(s, &run))
         return stopping_follow(s);
+    if (s->notes_pause && run.opened && run.row.paused && !task_is_final(run.task.state))
+        return stopping_note_pause(q, r, &run.task);
     if (s->action != ACTION_CANCEL || task_is_final(run.task.state))
         return stopping_answer(q, r, &run, 200);
     if (stopping_count(s, r, &running, &waiting, &e))
@@ -350,7 +411,23 @@ static enum err stop_check_late(struct request *q, struct reader *r, struct erro
                      "the deadline of the run was at %s, and it is being stopped: nothing of it starts any more", when);
 }
 
-enum handled workflows_stop(struct request *q, struct reader *r, enum action action, bool compensate)
+/* A run that is paused already stays so. What the request gives is changed. */
+static enum err stopping_read_pause(struct stopping *s, struct reader *r, const struct pause_body *pause,
+                                    struct error *e)
+{
+    struct workflow_run run;
+    if (s->action != ACTION_PAUSE)
+        return ERR_OK;
+    if (run_read(s->q, r, &run, e))
+        return e->code;
+    s->was_paused = run.opened && run.row.paused;
+    s->pause = *pause;
+    s->notes_pause = !s->was_paused || !pause_body_is_empty(pause);
+    return ERR_OK;
+}
+
+enum handled workflows_stop(struct request *q, struct reader *r, enum action action, bool compensate,
+                            const struct pause_body *pause)
 {
     struct error e = { 0 };
     struct str by;
@@ -362,7 +439,8 @@ enum handled workflows_stop(struct request *q, struct reader *r, enum action act
     s->action = action;
     s->compensate = compensate;
     s->until_ns = clock_steady_ns(q->server->setup.clock) + q->server->limits.recall_ms * NS_PER_MS;
-    if ((action == ACTION_RESUME && stop_check_late(q, r, &e)) || change_key_name(q, r, &by, &e))
+    if ((action == ACTION_RESUME && stop_check_late(q, r, &e)) || stopping_read_pause(s, r, pause, &e) ||
+        change_key_name(q, r, &by, &e))
         return request_fail(q, &e);
     by = by.n ? str_utf8_cut(by, WHY_TEXT / 2) : S("a job");
     snprintf(s->why, sizeof s->why, "%s by " STR_FMT, verbs[action], STR_ARG(by));
@@ -376,6 +454,7 @@ enum handled workflows_stop(struct request *q, struct reader *r, enum action act
 
 struct act_body {
     bool compensate;
+    struct pause_body pause;
 };
 
 /* A run that undoes what it did has failed: a cancellation would only hide why. */
@@ -429,8 +508,12 @@ enum handled workflows_act(struct request *q, struct reader *r)
     enum action action = (enum action)q->route->argument;
     if (!request_check_no_query(q))
         return HANDLED_DONE;
-    if (request_read_object(q, &doc, &e) ||
-        json_read(doc.root, fields, action == ACTION_CANCEL ? 1 : 0, &b, &q->arena, &e) || run_read(q, r, &run, &e))
+    enum err rc = request_read_object(q, &doc, &e);
+    if (rc == ERR_OK && action == ACTION_PAUSE)
+        rc = edit_read_pause(q, &doc, &b.pause, &e);
+    else if (rc == ERR_OK)
+        rc = json_read(doc.root, fields, action == ACTION_CANCEL ? 1 : 0, &b, &q->arena, &e);
+    if (rc || run_read(q, r, &run, &e))
         return request_fail(q, &e);
     if ((b.compensate && stop_check_ended(&run, &e)) || (action == ACTION_RESUME && stop_check_resume(q, r, &run, &e)))
         return request_fail(q, &e);
@@ -439,5 +522,5 @@ enum handled workflows_act(struct request *q, struct reader *r)
         return request_fail(q, &e);
     log_info("workflow_changed", kv_uuid("run", q->id), kv_cstr("action", stop_action_name(action)),
              kv_cstr("by", q->who.key_id), kv_i64("tenant", q->who.tenant));
-    return edit_act(q, r, action, b.compensate); /* which knows of open runs */
+    return edit_act(q, r, action, b.compensate, &b.pause); /* which knows of open runs */
 }

@@ -2,13 +2,12 @@
  * filter. */
 #include <unistd.h>
 
-#include "base/duration.h"
-#include "base/json/jsonw.h"
-#include "base/rfc3339.h"
+#include "base/json/json.h"
 #include "cli/command/commands.h"
 #include "cli/command/job.h"
 #include "cli/filter.h"
 #include "cli/ids.h"
+#include "cli/pause_options.h"
 #include "cli/task_view.h"
 
 enum { PATH_BYTES = 8192, OUT_MAX = 64 << 20, PROGRESS_EVERY = 20 };
@@ -135,35 +134,17 @@ static bool action_is_forced(const struct options *o)
     return option_known(o, "force") && option_get(o, "force")->number;
 }
 
-/* --until is a time, or so long from now. */
-static enum err action_write_until(struct str text, struct jw *w, struct error *e)
-{
-    int64_t ms;
-    bool is_time = rfc3339_parse(text, &ms, e) == ERR_OK;
-    if (!is_time && duration_parse(text, &ms, e))
-        return error_field(e, "--until", "must be a time such as 2026-02-10T08:00:00Z, or a duration such as 2h");
-    if (is_time)
-        jw_kv_time(w, "until", ms);
-    else
-        jw_kv_str(w, "for", text);
-    return ERR_OK;
-}
-
 /* What is sent with the action; empty: nothing. */
 static enum err action_write_body(const struct options *o, struct buf *out, struct error *e)
 {
     struct jw w;
-    bool has_reason = option_known(o, "reason") && option_given(o, "reason");
-    bool has_until = option_known(o, "until") && option_given(o, "until");
-    if (!action_is_forced(o) && !has_reason && !has_until)
+    if (!action_is_forced(o) && !pause_options_given(o))
         return ERR_OK;
     jw_init(&w, out);
     jw_object(&w);
     if (action_is_forced(o))
         jw_kv_bool(&w, "force", true);
-    if (has_reason)
-        jw_kv_str(&w, "reason", option_get(o, "reason")->text);
-    if (has_until && action_write_until(option_get(o, "until")->text, &w, e))
+    if (pause_options_write(o, &w, e))
         return e->code;
     jw_object_end(&w);
     return ERR_OK;
@@ -171,20 +152,31 @@ static enum err action_write_body(const struct options *o, struct buf *out, stru
 
 /* ---- the command ---- */
 
+/* A filter that begins so is JSON, as the API has it: its values may have commas. */
+static bool action_filter_is_json(const struct options *o)
+{
+    const struct option_value *v = option_get(o, "filter");
+    return v->list_count == 1 && str_starts(v->list[0], S("{"));
+}
+
 /* Reads --filter into a query, which stays empty if ids are given. */
-static enum err action_read_filter(const struct options *o, struct str body, struct buf *path, struct error *e)
+static enum err action_read_filter(const struct options *o, struct buf *path, struct error *e)
 {
     const struct option_value *v = option_get(o, "filter");
     if (!v->list_count)
         return ERR_OK;
     if (o->word_count)
         return error_field(e, "--filter", "and ids exclude each other; give only one of them");
-    if (body.n)
-        return error_field(e,
-                           action_is_forced(o)         ? "--force"
-                           : option_given(o, "reason") ? "--reason"
-                                                       : "--until",
-                           "is for given tasks: leave out --filter");
+    if (action_is_forced(o))
+        return error_field(e, "--force", "is for given tasks: leave out --filter");
+    if (action_filter_is_json(o)) {
+        cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+        struct error why;
+        if (json_parse(v->list[0], &doc, &why))
+            return error_field(e, "--filter", "%s", why.text);
+        buf_add(path, v->list[0]);
+        return path->full ? error_field(e, "--filter", "is too long") : ERR_OK;
+    }
     for (size_t i = 0; i < v->list_count; i++)
         if (filter_parse(v->list[i], "--filter", path, e))
             return e->code;
@@ -192,9 +184,11 @@ static enum err action_read_filter(const struct options *o, struct str body, str
 }
 
 /* With a filter, the server does the work as a job. */
-static enum exit_code action_start_job(struct cli *cli, struct client *client, struct str query, bool json)
+static enum exit_code action_start_job(struct cli *cli, const struct options *o, struct client *client,
+                                       struct str query)
 {
     cleanup_with(buf_release) struct buf body;
+    struct error e;
     struct jw w;
     const struct task_action *act = action_of_command(cli->command);
     buf_init(&body, 2 * PATH_BYTES);
@@ -202,9 +196,15 @@ static enum exit_code action_start_job(struct cli *cli, struct client *client, s
     jw_object(&w);
     jw_kv_cstr(&w, "action", act->action);
     jw_key(&w, "filter");
-    filter_json(query, &w);
+    if (action_filter_is_json(o))
+        jw_raw(&w, query);
+    else
+        filter_json(query, &w);
+    if (pause_options_write(o, &w, &e))
+        return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
     jw_object_end(&w);
-    return job_start_and_follow(cli, client, "/v1/tasks/bulk", buf_str(&body), act->done, json);
+    return job_start_and_follow(cli, client, "/v1/tasks/bulk", buf_str(&body), act->done,
+                                option_get(o, "json")->number);
 }
 
 static enum exit_code command_action_run(struct cli *cli, const struct options *o)
@@ -215,8 +215,7 @@ static enum exit_code command_action_run(struct cli *cli, const struct options *
     buf_init(&path, PATH_BYTES);
     buf_init(&body, PATH_BYTES);
     struct error e;
-    if (action_write_body(o, &body, &e) || action_read_filter(o, buf_str(&body), &path, &e) ||
-        (!path.n && ids_check_some(o, &e)))
+    if (action_write_body(o, &body, &e) || action_read_filter(o, &path, &e) || (!path.n && ids_check_some(o, &e)))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE && !path.n)
@@ -224,7 +223,7 @@ static enum exit_code command_action_run(struct cli *cli, const struct options *
     if (code)
         return code;
     if (path.n)
-        return action_start_job(cli, client, buf_str(&path), option_get(o, "json")->number);
+        return action_start_job(cli, o, client, buf_str(&path));
     struct action_run w = { .cli = cli, .client = client, .act = action_of_command(cli->command), .one = ids.n == 1 };
     w.json = option_get(o, "json")->number;
     w.body = buf_str(&body);
@@ -241,8 +240,7 @@ static enum exit_code command_action_run(struct cli *cli, const struct options *
 static const struct option options[] = { FILTER_ROW };
 static const struct option pause_options[] = {
     FILTER_ROW,
-    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "the reason; of given tasks" },
-    { .flag = "until", .type = OPTION_TEXT, .value = "TIME|DURATION", .help = "resume them at this time, or after so long; of given tasks" },
+    PAUSE_OPTIONS(),
 };
 static const struct option run_options[] = {
     FILTER_ROW,
@@ -263,14 +261,14 @@ static const struct option run_options[] = {
 
 #define FILTERS                                                                                                           \
     "A filter is a comma-separated list of NAME=VALUE. Names: status, type, name (whole, or a beginning and *), queue,\n" \
-    "task-type, due-before, due-after.\n\n"
+    "task-type, due-before, due-after. Or a JSON object, as POST /v1/tasks/bulk takes it.\n\n"
 #define AN_ID "019c3f2e-7a40-7000-8000-000000000001"
 
 ACT_COMMAND(pause, pause_options, "pause tasks until they are resumed, or until a time",
             FILTERS "A task that is paused already stays so; --reason and --until change its pause.\n\nExamples:\n"
                     "  belfry pause " AN_ID "\n"
                     "  belfry pause " AN_ID " --reason 'the mail server is down' --until 2h\n"
-                    "  belfry pause --filter queue=mail,type=RECURRING\n");
+                    "  belfry pause --filter queue=mail,type=RECURRING --reason 'maintenance'\n");
 ACT_COMMAND(resume, options, "resume paused tasks",
             FILTERS "Examples:\n  belfry resume " AN_ID "\n  belfry resume --filter status=PAUSED,queue=mail\n");
 ACT_COMMAND(cancel, options, "cancel tasks; a running task is aborted",

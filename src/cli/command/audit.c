@@ -5,7 +5,7 @@
 #include "cli/rows.h"
 #include "cli/when.h"
 
-enum { COLUMNS = 10, PATH_BYTES = 2048 };
+enum { COLUMNS = 11, PATH_BYTES = 2048 };
 
 /* clang-format off */
 static const struct option options[] = {
@@ -22,6 +22,7 @@ static const char detail[] =
     "Needs the scope audit:read. An admin key of the tenant 'default' sees all tenants, every other key its own.\n"
     "Each request that changed something is one line, the latest first. A line with REFUSED tells of API keys that were\n"
     "wrong; COUNT is how many came from that address. BY and NAME are the names that the key and the object had then.\n"
+    "REASON is what the act was given: of a pause, of a mute, of an archived dead letter.\n"
     "--json has the hash of the request's body, too.\n"
     "\n"
     "Examples:\n"
@@ -31,13 +32,29 @@ static const char detail[] =
 
 static void audit_header(struct table *t)
 {
-    table_row(t, COLUMNS, "WHEN", "TENANT", "BY", "KEY", "ADDRESS", "ACTION", "OBJECT", "NAME", "COUNT", "OUTCOME");
+    table_row(t, COLUMNS, "WHEN", "TENANT", "BY", "KEY", "ADDRESS", "ACTION", "OBJECT", "NAME", "COUNT", "OUTCOME",
+              "REASON");
 }
 
 static const char *audit_cell(struct rows *r, const json_t *row, const char *member)
 {
     struct str text = json_text_at(row, member);
     return table_text(&r->table, text.n ? text : S("-"));
+}
+
+/* "the bank is closed, until 2026-02-10 08:00:00Z" */
+static const char *audit_reason(struct rows *r, const json_t *row)
+{
+    struct str reason = json_text_at(row, "details.reason");
+    char until[WHEN_TEXT];
+    int64_t ms;
+    if (!json_time_at(row, "details.until", &ms))
+        return table_text(&r->table, reason.n ? reason : S("-"));
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, PATH_BYTES);
+    when_utc(ms, until);
+    buf_printf(&text, STR_FMT "%suntil %s", STR_ARG(reason), reason.n ? ", " : "", until);
+    return table_text(&r->table, buf_str(&text));
 }
 
 static void audit_add_row(struct rows *r, const json_t *row)
@@ -49,7 +66,8 @@ static void audit_add_row(struct rows *r, const json_t *row)
     snprintf(count, sizeof count, "%lld", (long long)json_i64_at(row, "count", 0));
     table_row(&r->table, COLUMNS, when, audit_cell(r, row, "tenant"), audit_cell(r, row, "key_name"),
               audit_cell(r, row, "key"), audit_cell(r, row, "address"), audit_cell(r, row, "action"),
-              audit_cell(r, row, "object"), audit_cell(r, row, "object_name"), count, audit_cell(r, row, "outcome"));
+              audit_cell(r, row, "object"), audit_cell(r, row, "object_name"), count, audit_cell(r, row, "outcome"),
+              audit_reason(r, row));
 }
 
 static enum err audit_add_filters(struct cli *cli, const struct options *o, struct buf *path, struct error *e)

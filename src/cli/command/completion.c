@@ -142,7 +142,7 @@ static void completion_offer_for_command(struct cli *cli, struct buf *out, const
         completion_offer_choices(out, typed, awaiting->choices);
     else if (awaiting && str_eq(str_from(awaiting->value), S("ZONE")))
         zoneinfo_names(cli->zones, typed, out);
-    else if (awaiting && str_eq(str_from(awaiting->flag), S("set")))
+    else if (awaiting && str_eq(str_from(awaiting->value), S("FIELD=JSON")))
         completion_offer_fields(out, typed);
     else if (awaiting)
         completion_offer_names(cli, out, o, awaiting->flag);

@@ -21,9 +21,6 @@ bool target_url_split(struct str url, struct target_url *ret);
 /* The url of a task; in `text` if it has escapes. Returns false for other targets, too. */
 bool target_url_read(const struct task *t, char text[TARGET_URL_MAX], struct target_url *ret);
 
-/* The same of a url as it is; texts are parts of it. */
-bool target_url_split(struct str url, struct target_url *ret);
-
 /* The first TARGET_URL_MAX bytes of a member that is an address; empty: there is none. In `out` if it has escapes. */
 struct str target_config_text(struct str config, const char *member, char out[TARGET_URL_MAX]);
 

@@ -27,7 +27,7 @@ struct failure_json {
 /* The document as it is written. */
 struct job_json {
     struct str id, kind, action, by, reason, cursor;
-    json_t *filter;
+    json_t *filter, *pause;
     int state, phase;
     int64_t created_ms, finished_ms, total, done, failed, rate, max_failed_percent, succeeded, failed_again;
     bool cancelling, total_exact, without_workflows;
@@ -50,7 +50,8 @@ static const struct json_field fields[] = {
     { ROW("id", STR, id) },
     { ROW("kind", STR, kind) },
     { ROW("action", STR, action) },
-    { ROW("filter", RAW, filter) }, /* kept as text */
+    { ROW("filter", RAW, filter) }, /* kept as text, and so is the next */
+    { ROW("pause", RAW, pause) },
     { ROW("by", STR, by) },
     { ROW("without_workflows", BOOL, without_workflows) },
     { ROW("state", ENUM, state), .names = state_names },
@@ -132,7 +133,10 @@ enum err job_read(struct str doc, struct arena *a, struct job *ret, struct error
         job_from_json(&j, ret, e))
         return e->code;
     struct str filter = json_member_text(&parsed, "filter");
-    return filter.p && arena_str(a, filter, &ret->filter) ? ERR_OK : job_damaged_error(e);
+    bool fits = filter.p && arena_str(a, filter, &ret->filter);
+    if (fits && j.pause)
+        fits = arena_str(a, json_member_text(&parsed, "pause"), &ret->pause);
+    return fits ? ERR_OK : job_damaged_error(e);
 }
 
 static void job_write_redrive(struct jw *w, const struct job *j)
@@ -173,6 +177,10 @@ void job_write(struct jw *w, const struct job *j)
     jw_kv_cstr(w, "action", action_name(j->action));
     jw_key(w, "filter");
     jw_raw(w, j->filter);
+    if (j->pause.n) {
+        jw_key(w, "pause");
+        jw_raw(w, j->pause);
+    }
     jw_kv_str_or_null(w, "by", j->by);
     if (j->without_workflows)
         jw_kv_bool(w, "without_workflows", true);

@@ -39,6 +39,7 @@ struct job {
     bool redrive;
     enum action action;
     struct str filter;      /* JSON object text, as it was given */
+    struct str pause;       /* of ACTION_PAUSE, its reason and end: JSON object text; empty: none */
     struct str by;          /* the API key that created it */
     bool without_workflows; /* that key may not change runs of workflows and their schedules */
     enum job_state state;

@@ -13,17 +13,35 @@ static const struct json_field pause_fields[] = {
     { .name = "reason", .kind = JSON_KIND_STR, AT(reason), .max = PAUSE_TEXT_MAX, .characters = true, .nullable = true },
     { .name = "since", .kind = JSON_KIND_TIME, AT(since_ms), .required = true },
     { .name = "until", .kind = JSON_KIND_TIME, AT(until_ms), .nullable = true },
+    { .name = "ending", .kind = JSON_KIND_TIME, AT(ending_ms) },
 };
 #undef AT
 /* clang-format on */
 
-bool task_pause(const struct task *t, struct arena *a, struct pause *ret)
+bool pause_read(struct str doc, struct arena *a, struct pause *ret)
 {
-    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    cleanup_with(json_doc_release) struct json_doc parsed = { 0 };
     struct error e;
     *ret = (struct pause){ 0 };
-    return t->state == TASK_PAUSED && t->resolution.n && json_parse(t->resolution, &doc, &e) == ERR_OK &&
-           json_read(doc.root, pause_fields, array_count(pause_fields), ret, a, &e) == ERR_OK;
+    return doc.n && json_parse(doc, &parsed, &e) == ERR_OK &&
+           json_read(parsed.root, pause_fields, array_count(pause_fields), ret, a, &e) == ERR_OK;
+}
+
+void pause_write(struct jw *w, const struct pause *p)
+{
+    jw_object(w);
+    jw_kv_str_or_null(w, "by", p->by);
+    jw_kv_str_or_null(w, "reason", p->reason);
+    jw_kv_time(w, "since", p->since_ms);
+    jw_kv_time_or_null(w, "until", p->until_ms);
+    if (p->ending_ms)
+        jw_kv_time(w, "ending", p->ending_ms);
+    jw_object_end(w);
+}
+
+bool task_pause(const struct task *t, struct arena *a, struct pause *ret)
+{
+    return pause_read(t->state == TASK_PAUSED ? t->resolution : (struct str){ 0 }, a, ret);
 }
 
 int64_t task_paused_until_ms(const struct task *t)
@@ -43,11 +61,6 @@ bool task_set_pause(struct task *t, const struct pause *p, struct arena *a)
     assert(t->state == TASK_PAUSED);
     buf_init(&doc, PAUSE_DOC_MAX);
     jw_init(&w, &doc);
-    jw_object(&w);
-    jw_kv_str_or_null(&w, "by", p->by);
-    jw_kv_str_or_null(&w, "reason", p->reason);
-    jw_kv_time(&w, "since", p->since_ms);
-    jw_kv_time_or_null(&w, "until", p->until_ms);
-    jw_object_end(&w);
+    pause_write(&w, p);
     return !doc.full && arena_str(a, buf_str(&doc), &t->resolution);
 }

@@ -1,6 +1,7 @@
 // What the dashboard does, as data: a request, the same as curl and as a command line, and the words around it. Pages show actions
 // from here, so that whatever can be clicked can be scripted.
 import { withQuery } from './api.js';
+import { duration } from './time.js';
 
 /**
  * @typedef {{
@@ -74,17 +75,26 @@ export function taskActions(task, holds = '') {
     return list;
 }
 
-// For a time ("2h") or until one ("2026-02-10T08:00:00Z"). Of a task that is paused already, what is left empty is taken away.
-/** @param {any} task @param {{reason?: string | null, until?: string | null}} how @returns {Action} */
+// For a time ("2h") or until one ("2026-02-10T08:00:00Z"). Of what is paused already, what is left empty is taken away.
+/** @typedef {{reason?: string | null, until?: string | null}} How */
+/** @param {How} how */
+const isFor = how => how.until && !/^\d{4}-/.test(how.until);
+/** @param {How} how @param {boolean} [already] */
+const pauseBody = (how, already) => ({ reason: how.reason || (already ? null : undefined),
+    [isFor(how) ? 'for' : 'until']: how.until || (already ? null : undefined) });
+/** @param {How} how @param {boolean} [already] */
+const pauseWords = (how, already) => [...how.reason || already ? ['--reason', how.reason ?? ''] : [],
+    ...how.until || already ? ['--until', how.until ?? ''] : []];
+
+/** @param {any} task @param {How} how */
 export function pauseTask(task, how) {
-    const none = task.status === 'PAUSED' ? null : undefined;
-    return onTask(task, 'pause', 'pause', { label: 'Pause', done: `${named(task)} is paused`, body: { reason: how.reason || none,
-        [how.until && !/^\d{4}-/.test(how.until) ? 'for' : 'until']: how.until || none }, cli: none === null && !(how.reason && how.until) ? null
-        : ['pause', task.id, ...how.reason ? ['--reason', how.reason] : [], ...how.until ? ['--until', how.until] : []] });
+    const already = task.status === 'PAUSED';
+    return onTask(task, 'pause', 'pause', { label: 'Pause', done: `${named(task)} is paused`, body: pauseBody(how, already),
+        cli: ['pause', task.id, ...pauseWords(how, already)] });
 }
 
 // What reverses an action, if anything does.
-/** @param {Action} action @param {any} task @returns {Action | null} */
+/** @param {{path: string}} action @param {any} task @returns {Action | null} */
 export function reverse(action, task) {
     if (action.path.endsWith('/pause')) return onTask(task, 'resume', 'resume', { label: 'Resume', done: `${named(task)} goes on` });
     if (action.path.endsWith('/resume')) return onTask(task, 'pause', 'pause', { label: 'Pause', done: `${named(task)} is paused` });
@@ -94,16 +104,13 @@ export function reverse(action, task) {
 /** @param {Record<string, string>} filter @returns {string} as --filter takes it */
 export const cliFilter = filter => Object.entries(filter).map(([name, value]) => `${name.replaceAll('_', '-')}=${value}`).join(',');
 
-// A filter of the command line has no commas in its values, and one state.
-/** @param {Record<string, any>} filter */
-const tellable = filter => Object.keys(filter).length > 0 && !Object.values(filter).some(value => String(value).includes(','));
-
-/** @param {string} action @param {Record<string, any>} filter @returns {Action} */
-export function bulk(action, filter) {
+// Values with commas are said as JSON.
+/** @param {string} action @param {Record<string, any>} filter @param {How} [how] of a pause @returns {Action} */
+export function bulk(action, filter, how = {}) {
     const commands = /** @type {Record<string, string>} */ ({ 'run-now': 'run', delete: 'rm' });
-    return { label: action, scope: 'tasks:write', method: 'POST', path: '/v1/tasks/bulk', body: { action, filter },
-        cli: tellable(filter) ? [commands[action] ?? action, '--filter', cliFilter(filter)] : null, danger: action === 'cancel'
-            || action === 'delete' };
+    return { label: action, scope: 'tasks:write', method: 'POST', path: '/v1/tasks/bulk', body: { action, filter, ...pauseBody(how) },
+        cli: [commands[action] ?? action, '--filter', Object.values(filter).some(value => String(value).includes(','))
+            ? JSON.stringify(filter) : cliFilter(filter), ...pauseWords(how)], danger: action === 'cancel' || action === 'delete' };
 }
 
 /** @param {string} cause @param {number} rate @param {number} most @param {string} before @returns {Action} */
@@ -125,12 +132,11 @@ export const retryLetter = (id, edit) => ({ label: 'Retry', scope: 'dlq:write', 
     body: edit ?? undefined,
     cli: ['dlq', 'retry', id, ...edit ? ['--edit', JSON.stringify(edit)] : []], done: 'It is tried again' });
 
-/** @param {string} name @param {{reason?: string, for?: string}} how @returns {Action} */
+/** @param {string} name @param {How} how @returns {Action} */
 export const pauseQueue = (name, how) => ({ label: 'Pause', scope: 'queues:write', method: 'PATCH',
-    path: `/v1/queues/${encodeURIComponent(name)}`,
-    body: { paused: { ...how.reason ? { reason: how.reason } : {}, ...how.for ? { for: how.for } : {} } },
-    cli: ['queue', 'pause', name, ...how.reason ? ['--reason', how.reason] : [], ...how.for ? ['--for', how.for] : []],
-        done: `Queue ${name} is paused` });
+    path: `/v1/queues/${encodeURIComponent(name)}`, body: { paused: pauseBody(how) },
+    cli: ['queue', 'pause', name, ...pauseWords(how).map(word => word === '--until' && isFor(how) ? '--for' : word)],
+    done: `Queue ${name} is paused` });
 
 /** @param {string} name @returns {Action} */
 export const resumeQueue = name => ({ label: 'Resume', scope: 'queues:write', method: 'PATCH',
@@ -162,8 +168,9 @@ const onRun = (run, verb, body, words = []) => ({ label: verb, scope: 'workflows
 
 /** @param {any} run */
 export const cancelRun = run => ({ ...onRun(run, 'cancel', {}), label: 'Cancel…', danger: true, done: 'The run is cancelled' });
-/** @param {any} run */
-export const pauseRun = run => ({ ...onRun(run, 'pause'), label: 'Pause', done: 'No more steps start' });
+/** @param {any} run @param {How} [how] */
+export const pauseRun = (run, how = {}) => ({ ...onRun(run, 'pause', pauseBody(how, run.paused), pauseWords(how, run.paused)), label: 'Pause',
+    done: 'No more steps start' });
 /** @param {any} run */
 export const resumeRun = run => ({ ...onRun(run, 'resume'), label: 'Resume', done: 'The run goes on' });
 /** @param {any} run */
@@ -202,7 +209,7 @@ export const signal = (run, signal, yes) => ({ label: yes ? 'Approve' : 'Reject'
 export const listing = (path, query, words) => ({ label: 'List', scope: 'tasks:read', method: 'GET', path: withQuery(path, query),
     cli: words });
 
-// The command line has one state, and takes a name as the beginning of one.
+// The command line has one state, and takes a name as the beginning of one: no command lists several states, or exactly one name.
 /** @param {Record<string, string>} filter @returns {Action} */
 export function taskList(filter) {
     const told = !filter.status?.includes(',') && (!filter.name || filter.name.endsWith('*'));
@@ -225,9 +232,11 @@ export const runList = filter => listing('/v1/workflows', filter, ['workflow', '
 export const ackIncident = i => ({ label: 'Acknowledge', scope: 'notifications:write', method: 'POST', path: `/v1/incidents/${i.id}/ack`,
     cli: ['notify', 'ack', i.id], hint: 'no repeats and no steps any more', done: 'Acknowledged: it is not told again' });
 
-/** @param {any} i @param {string} time @returns {Action} */
-export const muteIncident = (i, time) => ({ label: 'Mute', scope: 'notifications:write', method: 'POST', path: `/v1/incidents/${i.id}/mute`,
-    body: { for: time }, cli: ['notify', 'mute', i.id, '--for', time], hint: 'for two hours', done: 'Muted' });
+/** @param {any} i @param {string} time empty: not any more @returns {Action} */
+export const muteIncident = (i, time) => time ? { label: 'Mute', scope: 'notifications:write', method: 'POST', path: `/v1/incidents/${i.id}/mute`,
+    body: { for: time }, cli: ['notify', 'mute', i.id, '--for', time], hint: 'for two hours', done: 'Muted' }
+    : { label: 'Unmute', scope: 'notifications:write', method: 'POST', path: `/v1/incidents/${i.id}/unmute`, cli: ['notify', 'unmute', i.id],
+        hint: 'tell again', done: 'It is told again' };
 
 /** @param {any} n a message @returns {Action} */
 export const resend = n => ({ label: 'Resend', scope: 'notifications:write', method: 'POST', path: `/v1/notifications/${n.id}/resend`,
@@ -237,31 +246,42 @@ export const resend = n => ({ label: 'Resend', scope: 'notifications:write', met
 export const testSetting = setting => ({ label: 'Send a test', scope: 'notifications:write', method: 'POST',
     path: `/v1/notification-settings/${setting.id}/test`, cli: ['notify', 'test', setting.name] });
 
-// The command line makes a setting with the usual times, on one channel.
-/** @param {Record<string, any>} s @returns {string[] | null} */
-function settingWords(s) {
-    const c = s.delivery_config, on = ['success', 'failure', 'retry', 'missed', 'dead_letter', 'recovered', 'alert'].filter(word => s['on_' + word]);
-    const usual = s.mode === 'CHANGES' && s.group_window === '5m' && s.repeat_every === '4h' && s.max_per_hour === 60
-        && !s.filter.task_type && !c.priority && !s.steps?.length;
-    const where = /** @type {Record<string, string[]>} */ ({ HTTP_WEBHOOK: ['--webhook', c.url, ...c.secret ? ['--secret',
-        c.secret] : [], ...c.signing_key ? ['--signing-key', c.signing_key] : []],
-        SLACK_WEBHOOK: ['--slack', c.url], PUSH: ['--push', `${c.url}/${c.topic}`, ...c.token ? ['--token',
-            c.token] : []],
-        EMAIL: ['--email', (c.to ?? []).join(',')] })[s.delivery_type];
-    return usual && on.length ? ['notify', 'add', s.name, ...where, '--on', on.join(','), ...s.filter.queue ? ['--queue',
-        s.filter.queue] : [],
-        ...s.filter.name ? ['--name', s.filter.name] : [], ...s.after > 1 ? ['--after', String(s.after)] : [], ...s.user_id ? ['--user', s.user_id] : [],
-        ...s.group_wait === '10s' ? [] : ['--wait', s.group_wait]] : null;
+/** @type {Record<string, string>} */
+const SETTING_FLAGS = { name: '--rename', user_id: '--user', after: '--after', group_wait: '--wait', group_window: '--window',
+    repeat_every: '--repeat-every', max_per_hour: '--max-per-hour', secret: '--secret', signing_key: '--signing-key', token: '--token',
+    priority: '--priority', queue: '--queue', task_type: '--task-type' };
+/** @type {Record<string, any>} what need not be said of a new one */
+const USUAL = { mode: 'CHANGES', after: 1, group_wait: '10s', group_window: '5m', repeat_every: '4h', max_per_hour: 60 };
+
+// What has no option of its own is set as the API has it.
+/** @param {Record<string, any>} fields */
+const settingWords = fields => Object.entries(fields).flatMap(([name, value]) => SETTING_FLAGS[name] && value !== null
+    ? [SETTING_FLAGS[name], String(value)] : ['--set', `${name}=${JSON.stringify(value)}`]);
+
+/** @param {Record<string, any>} s @returns {string[]} */
+function newSettingWords({ name, delivery_type: type, delivery_config: { url, topic, to, ...config }, filter, ...rest }) {
+    const where = /** @type {Record<string, string[]>} */ ({ HTTP_WEBHOOK: ['--webhook', url], SLACK_WEBHOOK: ['--slack', url],
+        PUSH: ['--push', `${url}/${topic}`], EMAIL: ['--email', (to ?? []).join(',')] })[type];
+    const said = Object.entries({ ...config, ...filter, name: undefined, ...rest }).filter(([field, value]) => value && value !== USUAL[field]
+        && !field.startsWith('on_') && value.length !== 0);
+    return ['notify', 'add', name, ...where, '--on', Object.keys(rest).filter(field => field.startsWith('on_') && rest[field])
+        .map(field => field.slice(3)).join(','), ...filter.name ? ['--name', filter.name] : [], ...settingWords(Object.fromEntries(said))];
 }
 
 /** @param {Record<string, any>} setting @returns {Action} */
 export const newSetting = setting => ({ label: 'New setting', scope: 'notifications:write', method: 'POST',
-    path: '/v1/notification-settings',
-    body: setting, cli: settingWords(setting) });
+    path: '/v1/notification-settings', body: setting, cli: newSettingWords(setting) });
 
+// There is no command that changes nothing.
 /** @param {any} setting @param {Record<string, any>} body @returns {Action} */
 export const changeSetting = (setting, body) => ({ label: 'Change', scope: 'notifications:write', method: 'PATCH',
-    path: `/v1/notification-settings/${setting.id}`, body, etag: setting.version, cli: null });
+    path: `/v1/notification-settings/${setting.id}`, body, etag: setting.version,
+    cli: Object.keys(body).length ? ['notify', 'edit', setting.id, ...settingWords(body)] : null });
+
+/** @param {any} setting @param {string} time empty: not any more @returns {Action} */
+export const muteSetting = (setting, time) => ({ ...changeSetting(setting,
+    { muted_until: time ? new Date(Date.now() + (duration(time) || 0)).toISOString() : null }), label: time ? 'Mute…' : 'Unmute',
+    cli: time ? ['notify', 'mute', setting.id, '--for', time] : ['notify', 'unmute', setting.id] });
 
 /** @param {any} setting @returns {Action} */
 export const removeSetting = setting => ({ label: 'Remove…', scope: 'notifications:write', method: 'DELETE', danger: true,
@@ -334,6 +354,7 @@ export function saveTask(task, change) {
     const all = Object.entries(task ? change : rest).flatMap(([name, value]) => fieldWords(name, value));
     if (task) return { label: 'Edit', scope: 'tasks:write', method: 'PATCH', path: `/v1/tasks/${task.id}`, body: change, etag: task.version,
         cli: ['edit', task.id, ...all, '--if-version', String(task.version)] };
+    // without a URL the form is not complete, and a command would fail
     return { label: 'Create', scope: 'tasks:write', method: 'POST', path: '/v1/tasks', body: change,
         cli: type === 'HTTP_CALLBACK' && config?.url ? ['add', ...all, ...config.method === 'POST' ? [] : ['-X', config.method], config.url]
             : null };

@@ -35,9 +35,9 @@ export const page = {
         return [h('header', { key: 'head' }, h('div.head', h('h1', { tabindex: -1 }, 'Admin'), h('span.second', admin
             ? `${count(data.tenants.length, 'tenant')}, ${count(data.keys.length, 'key')}` : '')),
             h('p.second', !admin ? 'This key may not see tenants and API keys.' : expiring.length ? h('b',
-                `${count(expiring.length, 'key')} ${expiring.length === 1 ? 'expires' : 'expire'} within two weeks. `)
+                `${count(expiring.length, 'key expires', 'keys expire')} within two weeks. `)
                 : 'No key expires within two weeks. ', disabled.length
-                ? `${count(disabled.length, 'tenant')} ${disabled.length === 1 ? 'is' : 'are'} disabled.` : '')),
+                ? `${count(disabled.length, 'tenant is', 'tenants are')} disabled.` : '')),
         data.tenants.length ? section('tenants', 'Tenants', { more: connection.session?.tenant === 'default' ? h('button.small',
             { onclick: () => askTenant(ctx) }, 'New tenant…') : null }, tenants(data, ctx)) : null,
         admin ? section('keys', 'API keys', { note: ctx.route.query.get('tenant') ? `of ${ctx.route.query.get('tenant')}` : '',
@@ -97,10 +97,10 @@ function audit(data, ctx) {
     return section('audit', 'Audit', { note: object ? ['of ', h('span.mono', object), ' ', h('a', { href: link(['admin']) }, 'all')]
         : 'who changed what, newest first', more: copyButton('belfry audit', 'CLI') }, data.audit.length ? table(ctx,
         { rows: data.audit, key: a => a.id, label: 'Audit', columns: [
-        { title: 'When', class: 'nowrap', cell: a => instant(a.at, ctx) }, { title: 'Who', class: 'anywhere',
-            cell: a => [a.key ? userText(a.key_name ?? names.get(a.key) ?? a.key) : h('span.label', 'somebody without a key'),
-                h('span.label.from-m', ' ', a.key_name || names.has(a.key) ? `${a.key} ` : '', a.address)] },
-        { title: 'What', class: 'anywhere', cell: auditSentence },
+        { title: 'When', class: 'nowrap', cell: a => instant(a.at, ctx) }, { title: 'Who did what', class: 'anywhere',
+            cell: a => [a.key ? userText(a.key_name ?? names.get(a.key) ?? a.key) : h('span.label', 'somebody without a key'), ' ',
+                auditSentence(a, ctx)] },
+        { title: 'From', class: 'from-m second', cell: a => [a.address ?? '–', a.key_name || names.has(a.key) ? h('span.mono.label', ` ${a.key}`) : ''] },
         { title: 'As the API has it', class: 'from-m mono second anywhere', cell: a => a.action.replace('/v1/', '') }] }) : h('p.second',
             'Nothing was changed yet.'),
     h('p.pager', q.get('cursor') ? h('a', { href: relink(ctx.route, { cursor: null }) }, 'latest') : null, data.next ? h('a',

@@ -3,7 +3,7 @@
 import { h } from '../lib/dom.js';
 import { isOperator, maybe } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
-import { count, number, rough } from '../lib/time.js';
+import { count, number, parse, rough } from '../lib/time.js';
 import { ackIncident, muteIncident, resend } from '../lib/command.js';
 import { checkTable } from '../view/check.js';
 import { badge, icon } from '../view/icons.js';
@@ -38,8 +38,10 @@ export const page = {
         const [groups, keys] = await Promise.all([ctx.can('dlq:read') ? maybe('/v1/dlq', { group_by: 'cause' }) : null,
             may && ctx.can('signing-keys:read') ? maybe('/v1/signing-keys', { limit: 100 }) : null]);
         knowKeys(keys?.signing_keys ?? []);
+        // A mute that is over is none.
+        const heard = (/** @type {any[]} */ list) => list.map(x => parse(x.muted_until) > ctx.now ? x : { ...x, muted_until: null });
         return { hosts: new Map((groups?.groups ?? []).map((/** @type {any} */ g) => [g.cause, g.host])),
-            incidents: one ? [one, ...listed] : listed, settings: settings?.notification_settings ?? [],
+            incidents: listed && heard(one ? [one, ...listed] : listed), settings: heard(settings?.notification_settings ?? []),
             sent: sent?.notifications ?? [], checks: checks?.checks ?? [], alerts: alerts?.alerts ?? [], runbook };
     },
 
@@ -73,13 +75,13 @@ const rank = a => a.severity === 'none' ? 3 : ORDER[a.state];
 /** @param {any[]} alerts @param {any[] | null} known */
 function answer(alerts, known) {
     const firing = alerts.filter(a => a.state === 'firing' && a.severity !== 'none'), pending = alerts.filter(a => a.state === 'pending');
-    const open = known?.filter(i => i.state === 'OPEN'), is = (/** @type {any[]} */ list) => list.length === 1 ? 'is' : 'are';
+    const open = known?.filter(i => i.state === 'OPEN');
     const unseen = open?.filter(i => !i.acknowledged_at) ?? [];
     return [h('b', !open ? 'This key may not see incidents, settings and what was sent: it lacks notifications:read. ' : open.length
-        ? `${count(open.length, 'incident')} ${is(open)} open, ${unseen.length || 'none'} not acknowledged. `
+        ? `${count(open.length, 'incident is', 'incidents are')} open, ${unseen.length || 'none'} not acknowledged. `
         : 'No incident is open. '),
-    firing.length ? `${count(firing.length, 'rule')} ${firing.length === 1 ? 'fires' : 'fire'}: ${firing.map(a => a.name).join(', ')}. `
-        : alerts.length ? 'No rule fires. ' : '', pending.length ? `${count(pending.length, 'rule')} ${is(pending)} about to.` : ''];
+    firing.length ? `${count(firing.length, 'rule fires', 'rules fire')}: ${firing.map(a => a.name).join(', ')}. `
+        : alerts.length ? 'No rule fires. ' : '', pending.length ? `${count(pending.length, 'rule is', 'rules are')} about to.` : ''];
 }
 
 /** @param {any} i */
@@ -121,7 +123,7 @@ const incident = (i, ctx) => h('div.columns', h('div.c7', i.kind === 'ALERT' ? h
     h('td.anywhere.second', userText(t.error ?? '–')), h('td.num.from-s', t.attempt)))))),
 h('div.c5', i.acknowledged_by ? h('p.second', 'Acknowledged by ', userText(i.acknowledged_by), ', ', ago(i.acknowledged_at, ctx), '.')
     : null,
-    i.state === 'OPEN' ? actionList(ctx, [...i.acknowledged_at ? [] : [ackIncident(i)], muteIncident(i, '2h')]) : h('p.second', 'Closed ',
+    i.state === 'OPEN' ? actionList(ctx, [...i.acknowledged_at ? [] : [ackIncident(i)], muteIncident(i, i.muted_until ? '' : '2h')]) : h('p.second', 'Closed ',
         ago(i.closed_at, ctx), '.')));
 
 /** @param {any} a */

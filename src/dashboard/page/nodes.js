@@ -43,13 +43,13 @@ function answer(nodes, workers) {
         dead.map((n, i) => [i ? ', ' : '', userText(n.name)]), '. '] : nodes.length === 1 ? 'The node is alive. '
         : 'All nodes are alive. '),
         leader ? [userText(leader.name), ' is the leader. '] : h('span.fail', 'None is the leader. '), skewed.length ? h('span.hold',
-            `${count(skewed.length, 'clock')} differ by more than ${SKEW_MS} ms. `) : 'The clocks agree. ', silent.length ? h('span.hold',
-            `${count(silent.length, 'worker')} are silent.`) : ''];
+            `${count(skewed.length, 'clock differs', 'clocks differ')} by more than ${SKEW_MS} ms. `) : 'The clocks agree. ', silent.length ? h('span.hold',
+            `${count(silent.length, 'worker is', 'workers are')} silent.`) : ''];
 }
 
 /** @param {any[]} nodes @param {Context} ctx */
 const nodeTable = (nodes, ctx) => table(ctx, { rows: nodes, key: n => n.id, label: 'Nodes', columns: [
-    { title: 'State', class: 'w-state from-s', cell: n => n.alive ? badge('open', { word: n.state }) : badge('FAILED', { word: 'Down' }) },
+    { title: 'State', class: 'w-state from-s', cell: n => n.alive ? badge('open', { word: n.state.charAt(0).toUpperCase() + n.state.slice(1) }) : badge('FAILED', { word: 'Down' }) },
     { title: 'Node', class: 'anywhere', cell: n => [h('b', userText(n.name)), n.leader ? h('span.label', ' leader') : null,
         h('span.sub.only-s', n.alive ? n.state : 'down')] },
     { title: 'Partitions', class: 'num', cell: n => number(n.partitions) },
@@ -80,12 +80,12 @@ function details(status, ctx) {
     const own = status.node ?? {};
     return section('details', 'The node that answers', {}, facts([['Name', userText(own.name)],
         ['State', own.recovering ? h('span.hold', 'recovering') : own.draining ? h('span.hold', 'draining') : 'serving'],
-        ['Armed', `${number(own.armed)}, ${number(own.queued)} queued, ${number(own.lanes)} lanes`],
+        ['Holds', `${count(own.armed, 'claimed task')}; ${number(own.queued)} due, without a slot; ${count(own.lanes, 'lane')}`],
         ['Last claim', own.last_claim_at ? when(own.last_claim_at, ctx) : null], ['Next claim',
             own.next_claim_at ? when(own.next_claim_at, ctx) : null], ['TLS', status.tls?.enabled ? ['on',
             status.tls.certificate_expires_at ? [', the certificate expires ', when(status.tls.certificate_expires_at, ctx)] : ''] : 'off'],
         ['Secrets', status.secrets?.encrypted ? `encrypted, key ${status.secrets.key}` : h('span.hold', icon('late'), ' not encrypted')],
             ['Fleet queue', status.queue ? status.queue.down_since ? h('span.fail', 'down ', when(status.queue.down_since, ctx))
             : `${number(status.queue.waiting)} wait, ${number(status.queue.delivered)} delivered` : null],
-            ['Window', own.arm_window_ms ? span(own.arm_window_ms) : null]]));
+            ['Claims ahead', own.arm_window_ms ? span(own.arm_window_ms) : null]]));
 }

@@ -97,15 +97,16 @@ function countedOf(executions, from) {
 /** @param {import('../view/verdict.js').Need[]} list @param {Context} ctx */
 export function needs(list, ctx) {
     if (!list.length) return null;
+    const most = list.length === 9 ? 9 : 8;
     return section('needs', 'Needs you', {}, h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'State'), h('th', { scope: 'col' },
         'What'), h('th.num.from-s', { scope: 'col' }, 'For'), h('th.num.from-s', h('span.hidden-text', 'Open')))),
-        h('tbody', list.slice(0, ctx.ui.allNeeds ? 100 : 8).map(n => h('tr', { key: n.kind + n.name + n.says }, h('td.nowrap',
+        h('tbody', list.slice(0, ctx.ui.allNeeds ? 100 : most).map(n => h('tr', { key: n.kind + n.name + n.says }, h('td.nowrap',
             badge(n.kind, n.word ? { word: n.word } : {})),
             h('td.anywhere', h('a.quiet', { href: link(n.href, n.query) }, h('b', userText(n.name))), ' ', userText(n.says), n.detail
                 ? [' ', h('span.second', n.detail)] : null),
             h('td.num.from-s', n.since ? rough(Math.max(0, ctx.now - parse(n.since))) : '–'), h('td.num.from-s',
                 h('a', { href: link(n.href, n.query), 'aria-label': `${n.open} ${n.name}` }, n.open)))))),
-    list.length > 8 ? h('button.link', { onclick: () => ctx.set({ allNeeds: !ctx.ui.allNeeds }) }, ctx.ui.allNeeds ? 'only the first 8'
+    list.length > most ? h('button.link', { onclick: () => ctx.set({ allNeeds: !ctx.ui.allNeeds }) }, ctx.ui.allNeeds ? 'only the first 8'
         : `and ${number(list.length - 8)} more`) : null);
 }
 

@@ -4,7 +4,7 @@ import { get, isOperator, maybe, request } from '../lib/api.js';
 import { dueLink, link } from '../lib/router.js';
 import { count, number } from '../lib/time.js';
 import { pauseQueue, resumeQueue, setLimits, showQueue } from '../lib/command.js';
-import { heldQueues, hostsInWords, pauseInWords } from '../view/held.js';
+import { askPause, heldQueues, hostsInWords, pauseInWords } from '../view/held.js';
 import { badge } from '../view/icons.js';
 import { actionList, ago, bar, copyButtons, empty, facts, section, userText, when } from '../view/parts.js';
 import { breakerSection, markBreaker } from '../view/breakers.js';
@@ -35,7 +35,7 @@ export const page = {
         return [
             h('header', { key: 'head' }, h('div.head', h('h1', { tabindex: -1 }, 'Queues'), h('span.second',
                 count(data.queues.length, 'queue'))),
-                h('p.second', h('b', due ? `${number(due)} tasks are due and have not started. ` : 'No task waits. '), paused.length
+                h('p.second', h('b', due ? `${count(due, 'task is', 'tasks are')} due and not started. ` : 'No task waits. '), paused.length
                     ? [paused.length === 1 ? 'One queue is paused: ' : `${paused.length} queues are paused: `,
                     paused.map((/** @type {any} */ q, /** @type {number} */ i) => [i ? ', ' : '', userText(q.name)]), '.']
                     : 'No queue is paused.')),
@@ -59,7 +59,7 @@ function list(data, ctx, chosen) {
             'aria-current': q === chosen ? 'true' : null }, h('b', userText(q.name))), h('span.sub.only-s', badge(q.state))] },
         { title: 'Due', class: 'num', cell: q => h('a.quiet', { href: dueLink(q.name) },
             number(q.due)) },
-        { title: h('span.hidden-text', 'Share'), class: 'w-bar from-s', cell: q => bar([[q.due, q.state === 'open' ? undefined : 'hold']],
+        { title: h('span.hidden-text', 'Share'), class: 'w-bar from-s', hidden: !!chosen, cell: q => bar([[q.due, q.state === 'open' ? undefined : 'hold']],
             top) },
         { title: 'Running', class: 'num', cell: q => h('a.quiet', { href: link(['tasks'], { queue: q.name, status: 'RUNNING',
             occurrences: 'true' }) },
@@ -74,23 +74,12 @@ function list(data, ctx, chosen) {
             ?? (q.state === 'throttled' ? h('span.hold', 'its limits') : h('span.label', '–')) },
         { title: h('span.hidden-text', 'Actions'), class: 'num w-acts nowrap', hidden: !ctx.can('queues:write'),
             cell: q => q.state === 'paused' ? [h('button.small', { onclick: () => ctx.act(resumeQueue(q.name)) }, 'Resume'), ' ',
-                chosen ? null : h('span.from-m', copyButtons(resumeQueue(q.name)))] : h('button.small', { onclick: () => askPause(ctx, q) }, 'Pause…') }] });
+                chosen ? null : h('span.from-m', copyButtons(resumeQueue(q.name)))] : h('button.small', { onclick: () => pause(ctx, q) }, 'Pause…') }] });
 }
 
-/** @param {Context} ctx @param {any} queue */
-function askPause(ctx, queue) {
-    const make = (/** @type {Record<string, any>} */ v) => pauseQueue(queue.name, { reason: v.reason, for: v.for });
-    ctx.ask({ title: `Pause queue ${queue.name}?`, confirm: 'Pause', keep: 'Leave it open', action: make, body: h('p',
-        `Nothing of it starts any more; ${number(queue.running)} running go on. `, h('span.second', 'It can be resumed at any time.')),
-        fields: [{ name: 'reason', label: 'Reason', hint: 'others see it beside the queue' }, { name: 'for', label: 'For',
-            placeholder: '2h', hint: 'empty: until somebody resumes it' }],
-        submit: async v => {
-            const action = make(v);
-            await request(action.path, { method: action.method, body: action.body });
-            ctx.toast(`Queue ${queue.name} is paused`, { undo: { label: 'Resume', run: () => ctx.act(resumeQueue(queue.name)) } });
-            ctx.reload();
-        } });
-}
+/** @param {Context} ctx @param {any} q */
+const pause = (ctx, q) => askPause(ctx, `queue ${q.name}`, null, 'Nothing of it starts any more; what runs goes on.',
+    v => pauseQueue(q.name, v), resumeQueue(q.name));
 
 /** @param {Context} ctx @param {any} queue */
 function askLimits(ctx, queue) {
@@ -114,8 +103,8 @@ function askLimits(ctx, queue) {
 
 /** @param {any} queue @param {Map<string, number> | undefined} hosts whose breakers hold tasks of it @param {Context} ctx */
 function panel(queue, hosts, ctx) {
-    const pause = queue.state === 'paused' ? resumeQueue(queue.name) : { ...pauseQueue(queue.name, {}), label: 'Pause…',
-        hint: 'with a reason, for a time', ask: () => askPause(ctx, queue) };
+    const act = queue.state === 'paused' ? resumeQueue(queue.name) : { ...pauseQueue(queue.name, {}), label: 'Pause…',
+        hint: 'with a reason, until a time', ask: () => pause(ctx, queue) };
     return h('aside.panel.stack', { 'aria-labelledby': 'queue' }, h('section', h('div.head',
         h('h2', { id: 'queue', tabindex: -1 }, userText(queue.name)), badge(queue.state), h('span.grow'), h('a',
             { href: link(['queues']) }, 'Close')),
@@ -129,5 +118,5 @@ function panel(queue, hosts, ctx) {
             ['Changed', queue.updated_at ? when(queue.updated_at, ctx) : null]]),
     ctx.can('queues:write') ? h('div.chips', h('button', { onclick: () => askLimits(ctx, queue) }, 'Limits…')) : null,
     section('queue-actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx,
-        [pause, showQueue(queue.name)])));
+        [act, showQueue(queue.name)])));
 }

@@ -6,6 +6,7 @@ import { count, number, parse, rough, span, zoneOf } from '../lib/time.js';
 import { cancelRun, pauseRun, rerun, resumeRun, retryRun, showRun, signal, stepActions } from '../lib/command.js';
 import { badge, icon } from '../view/icons.js';
 import { actionList, ago, bar, copyButton, instant, pretty, section, segments, userText, when } from '../view/parts.js';
+import { askPause, pauseInWords } from '../view/held.js';
 import { criticalPath } from '../view/graph.js';
 import { runGraph } from '../view/run_graph.js';
 
@@ -62,17 +63,27 @@ const waitsForSignal = step => step.waits_for?.gate === 'signal';
 /** @param {any} data @param {Context} ctx */
 function head(data, ctx) {
     const { run } = data, over = OVER.has(run.status), may = ctx.can('workflows:write');
-    const cancel = cancelRun(run), pause = run.paused ? resumeRun(run) : pauseRun(run), retry = retryRun(run);
+    const cancel = cancelRun(run), pause = pauses(run, ctx)[0], retry = retryRun(run);
     return h('header', { key: 'head' }, h('div.head', h('a', { href: link(['workflows']) }, 'Workflows'), h('span.label', '/'),
         h('h1', { tabindex: -1 }, run.name || run.workflow ? userText(run.name ?? run.workflow) : 'a run'),
         badge(run.paused && !over ? 'PAUSED' : run.status),
         h('span.second', run.workflow ? [userText(run.workflow), ` version ${run.version}`] : 'its own definition'), h('span.grow'),
-        may ? h('span.chips', { 'data-actions': true }, over ? null : h('button', { onclick: () => ctx.act(pause) }, pause.label),
+        may ? h('span.chips', { 'data-actions': true }, over ? null : h('button', { onclick: () => pause.ask ? pause.ask() : ctx.act(pause) }, pause.label),
             run.status === 'FAILED' ? h('button.primary', { onclick: () => ctx.act(retry) }, 'Retry') : null,
             over ? h('button', { onclick: () => askRerun(data, ctx) }, 'Rerun from…') : h('button.danger',
                 { onclick: () => ctx.act(cancel, run) }, 'Cancel…')) : null),
+    run.pause ? h('p.second', h('b', 'Paused '), pauseInWords(run.pause, ctx), '. Steps that run finish, and no other starts.') : null,
     h('p.second', answer(data, ctx)), data.status.awaiting.map((/** @type {any} */ a) => approval(data, a, ctx)), h('p.label.mono',
         run.id));
+}
+
+// A step that is a run is paused with the run around it.
+/** @param {any} run @param {Context} ctx @returns {import('../lib/command.js').Action[]} */
+function pauses(run, ctx) {
+    const ask = () => askPause(ctx, run.name ?? run.workflow ?? 'the run', run.pause, 'Steps that run finish, and no other starts.', v => pauseRun(run, v),
+        resumeRun(run));
+    return run.paused ? [resumeRun(run), ...run.pause ? [{ ...pauseRun(run, run.pause), label: 'Change the pause…', ask }] : []]
+        : [{ ...pauseRun(run), label: 'Pause…', hint: 'with a reason, until a time', ask }];
 }
 
 // Who has decided, who must still, and the buttons for it.
@@ -88,12 +99,12 @@ function approval(data, a, ctx) {
 }
 
 // What becomes of a step that nobody approves: the run's deadline may come before its own.
-/** @param {any} run @param {any} awaiting @param {Context} ctx */
-function fate(run, awaiting, ctx) {
+/** @param {any} run @param {any} awaiting @param {Context} ctx @param {any} deadline of the run, in words */
+function fate(run, awaiting, ctx, deadline) {
     const own = parse(awaiting.timeout_at), end = parse(run.deadline_at);
     if (Number.isNaN(own) && Number.isNaN(end)) return '';
     return Number.isNaN(own) || end < own ? [' Without it the run fails at its deadline ', when(run.deadline_at, ctx), '.']
-        : [' Without it the step fails ', when(awaiting.timeout_at, ctx), '.'];
+        : [' Without it the step fails ', when(awaiting.timeout_at, ctx), '.', deadline];
 }
 
 /** @param {any} data @param {Context} ctx */
@@ -105,10 +116,10 @@ function answer(data, ctx) {
         run.last_error ? [userText(run.last_error), '. '] : '', `It took ${took}.`];
     if (OVER.has(run.status)) return [h('b', `It is ${run.status.toLowerCase()}. `), `It took ${took}.`];
     if (awaiting) return [h('b', 'It waits for a person: ', userText(awaiting.signal),
-        `, ${awaiting.received} of ${awaiting.approvals} given. `), 'It runs for ', took, '.', fate(run, awaiting, ctx), deadline];
+        `, ${awaiting.received} of ${awaiting.approvals} given. `), 'It runs for ', took, '.', fate(run, awaiting, ctx, deadline)];
     const at = data.steps.find((/** @type {any} */ s) => s.status === 'RUNNING') ?? data.steps.find((/** @type {any} */ s) => s.status === 'SCHEDULED');
     if (!at) return [h('b', took ? `It runs for ${took}.` : 'It has not started.'), deadline];
-    const items = at.items ? `, ${number(at.items.by_status.COMPLETED ?? 0)} of ${number(at.items.total)} items` : '';
+    const items = at.items ? `, ${number(at.items.by_status.COMPLETED ?? 0)} of ${count(at.items.total, 'item')}` : '';
     const left = at.items && at.started_at && at.items.by_status.COMPLETED
         ? ` At this pace it needs about ${rough((ctx.now - parse(at.started_at)) / at.items.by_status.COMPLETED * (at.items.total - at.items.by_status.COMPLETED))} more.` : '';
     return [h('b', 'It is at ', userText(at.step), items, '. '), took ? `It runs for ${took}.` : '', left, at.waits_for ? [' ',
@@ -118,21 +129,21 @@ function answer(data, ctx) {
 /** @param {any} data @param {Context} ctx @param {Set<string>} critical @param {any} chosen */
 function steps(data, ctx, critical, chosen) {
     const asList = ctx.route.query.get('as') === 'list', text = ctx.ui.find ?? '';
-    const legend = h('span.legend.from-m', h('span', h('svg', { width: 20, height: 6, 'aria-hidden': 'true' },
+    const legend = h('p.legend.from-m', h('span', h('svg', { width: 20, height: 6, 'aria-hidden': 'true' },
         h('path', { d: 'M0 3h20', stroke: 'currentColor', 'stroke-width': 2.5 })), 'critical path'),
         h('span', h('svg', { width: 20, height: 6, 'aria-hidden': 'true' },
         h('path', { d: 'M0 3h20', stroke: 'currentColor', 'stroke-dasharray': '3 3' })), 'only on failure'), h('span', icon('map'),
         'map, one task an item'));
-    return section('steps', 'Steps', { note: legend, more: [data.steps.length > 12 ? h('input',
+    return section('steps', 'Steps', { more: [data.steps.length > 12 ? h('input',
         { type: 'search', 'aria-label': 'Find a step', placeholder: 'Find a step', value: text,
         oninput: (/** @type {any} */ e) => ctx.set({ find: e.target.value }) }) : null,
         asList ? null : h('span.segments', { role: 'group', 'aria-label': 'Zoom' }, [['−', 'Smaller', .8],
             ['+', 'Larger', 1.25]].map(([sign, name, by]) => h('button', { key: name, 'aria-label': name,
             onclick: () => ctx.set({ zoom: Math.min(2, Math.max(.3, (ctx.ui.zoom ?? 1) * Number(by))) }) }, sign))),
         segments('Show as', [['Graph', relink(ctx.route, { as: null }), !asList], ['List', relink(ctx.route, { as: 'list' }), asList]])] },
-    asList ? stepTable(data, ctx) : runGraph(data, { critical, chosen: chosen?.step ?? null, find: text, zoom: ctx.ui.zoom ?? 1,
+    asList ? stepTable(data, ctx) : [runGraph(data, { critical, chosen: chosen?.step ?? null, find: text, zoom: ctx.ui.zoom ?? 1,
         zone: zoneOf(ctx.zone), now: ctx.now, href: (/** @type {string} */ s) => relink(ctx.route, { step: s, item: null }),
-        open: (/** @type {string} */ s) => go(relink(ctx.route, { step: s, item: null })) }));
+        open: (/** @type {string} */ s) => go(relink(ctx.route, { step: s, item: null })) }), legend]);
 }
 
 /** @param {any} data @param {Context} ctx */
@@ -175,8 +186,8 @@ function side(data, ctx) {
     const { run } = data;
     return h('div.columns', h('div.c7.stack',
         section('run-actions', 'Actions', { more: h('span.label', 'copy as') }, actionList(ctx,
-            [...data.status.awaiting.flatMap((/** @type {any} */ a) => decisions(run, a, ctx)), ...OVER.has(run.status) ? [] : [run.paused
-                ? resumeRun(run) : pauseRun(run), cancelRun(run)], ...run.status === 'FAILED' ? [retryRun(run)] : [], showRun(run)]))),
+            [...data.status.awaiting.flatMap((/** @type {any} */ a) => decisions(run, a, ctx)), ...OVER.has(run.status) ? []
+                : [...pauses(run, ctx), cancelRun(run)], ...run.status === 'FAILED' ? [retryRun(run)] : [], showRun(run)]))),
     h('div.c5.stack', json('Input', run.input), json('Result', run.result)));
 }
 

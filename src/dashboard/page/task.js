@@ -1,8 +1,8 @@
 // Task: why has it (not) run? The explanation first, then what happened, what comes, and what can be done.
 import { h } from '../lib/dom.js';
-import { fieldProblem, get, maybe, request } from '../lib/api.js';
+import { get, maybe } from '../lib/api.js';
 import { link } from '../lib/router.js';
-import { clock, count, day, duration, number, offsetOf, parse, relative, rough, span, zoneName, zoneOf } from '../lib/time.js';
+import { clock, count, day, number, offsetOf, parse, relative, rough, span, zoneName, zoneOf } from '../lib/time.js';
 import { pauseTask, reverse, taskActions } from '../lib/command.js';
 import { axisOf, instants, strip, timelineHead, timelineRow } from '../view/chart.js';
 import { auditWords } from '../view/audit.js';
@@ -10,6 +10,7 @@ import { checkSection } from '../view/check.js';
 import { badge, icon } from '../view/icons.js';
 import { actionList, copyButton, facts, instant, pretty, section, userText, when } from '../view/parts.js';
 import { explainBlock, stillHeld } from '../view/explain.js';
+import { askPause, reasonInWords } from '../view/held.js';
 import { durationInWords, scheduleInWords } from '../view/schedule.js';
 import { plainTable } from '../view/table.js';
 
@@ -182,7 +183,7 @@ function fires(data, ctx) {
     const zone = zoneOf(ctx.zone === 'local' ? 'task' : ctx.zone, data.task.time_zone);
     let before = offsetOf(ctx.now, zone);
     return section('fires', 'Next fires', { note: `in ${zone}`, more: h('a', { href: inCalendar(data) }, 'In the calendar') },
-        h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Local'), zone === 'UTC' ? null : h('th.from-s', { scope: 'col' }, 'UTC'),
+        h('table', h('thead', h('tr', h('th', { scope: 'col' }, zone === 'UTC' ? 'When' : 'Local'), zone === 'UTC' ? null : h('th.from-s', { scope: 'col' }, 'UTC'),
             h('th.from-m', { scope: 'col' }, 'In'), h('th', { scope: 'col' }, 'Why so'))),
             h('tbody', data.upcoming.map((/** @type {any} */ fire) => {
                 const ms = parse(fire.at), skipped = fire.skipped, offset = offsetOf(ms, zone), shifted = offset !== before;
@@ -230,28 +231,11 @@ const actions = (data, ctx) => section('actions', 'Actions', { more: h('span.lab
 // A pause is asked about: it has a reason and an end.
 /** @param {any} data @param {Context} ctx @returns {import('../lib/command.js').Action[]} */
 function actionsOf({ task, explanation }, ctx) {
-    const ask = () => askPause(ctx, task);
+    const { paused } = task, ask = () => askPause(ctx, task.name ?? 'the task', paused, task.type === 'RECURRING' ? 'No further run of it starts.'
+        : 'It does not start.', v => pauseTask(task, v), /** @type {any} */ (reverse({ path: '/pause' }, task)));
     return taskActions(task, stillHeld(explanation)).flatMap(a => a.label === 'Pause' ? [{ ...a, label: 'Pause…',
-        hint: 'with a reason, until a time', ask }] : a.label === 'Resume' && task.paused ? [a, { ...pauseTask(task, task.paused),
+        hint: 'with a reason, until a time', ask }] : a.label === 'Resume' && paused ? [a, { ...pauseTask(task, paused),
         label: 'Change the pause…', ask }] : [a]);
-}
-
-/** @param {Context} ctx @param {any} task */
-function askPause(ctx, task) {
-    const make = (/** @type {Record<string, any>} */ v) => pauseTask(task, v), { paused } = task, name = task.name ?? 'the task';
-    ctx.ask({ title: paused ? `The pause of ${name}` : `Pause ${name}?`, confirm: paused ? 'Change' : 'Pause', keep: paused ? 'Close'
-        : 'Let it go on', action: make, body: h('p', task.type === 'RECURRING' ? 'No further run of it starts. ' : 'It does not start. ',
-        h('span.second', 'It can be resumed at any time.')),
-    fields: [{ name: 'reason', label: 'Reason', value: paused?.reason ?? '', hint: 'others see it beside the task' },
-        { name: 'until', label: 'Until', value: paused?.until ?? '', placeholder: '2h',
-            hint: 'a time, or how long, such as 2h; empty: until somebody resumes it' }],
-    submit: async v => {
-        if (v.until && !(duration(v.until) > 0) && Number.isNaN(parse(v.until))) throw fieldProblem('until', `${v.until} is neither a time nor a duration`);
-        const action = make(v), back = reverse(action, task);
-        await request(action.path, { method: action.method, body: action.body });
-        ctx.toast(action.done ?? '', back ? { undo: { label: back.label, run: () => ctx.act(back, task) } } : {});
-        ctx.reload();
-    } });
 }
 
 /** @param {any} task */
@@ -276,7 +260,7 @@ function settings(task, ctx) {
             ? `${task.catch_up_mode.toLowerCase().replaceAll('_', ' ')}${seconds ? ', within ' + durationInWords(seconds).replace(/^(day|hour|minute|second)$/, '1 $1') : ''}` : null],
         ['Retry', retry ? retry.max_attempts === 1 ? 'no retry'
             : `${retry.max_attempts} tries, from ${rough(retry.base_delay_ms)}${retry.backoff === 'FIXED' ? '' : ', doubling'}` : null],
-        ['Timeout', task.timeout_ms ? span(task.timeout_ms) : 'none'],
+        ['Timeout', task.timeout_ms ? span(task.timeout_ms).replace(/ 00 \w+$/, '') : 'none'],
         ['Clock change', task.dst_policy ? `gap: ${task.dst_policy.gap?.toLowerCase()}; overlap: ${task.dst_policy.overlap?.toLowerCase()}`
             : null],
         ['Expires', task.expires_after_seconds ? durationInWords(task.expires_after_seconds) + ' after it is due' : null],
@@ -303,6 +287,6 @@ function audit(data, ctx) {
     if (!data.audit?.length) return null;
     return section('audit', 'Audit', { more: h('a', { href: link(['admin'], { object: data.task.id }) }, 'All') },
         h('table', h('thead.hidden-text', h('tr', h('th', 'When'), h('th', 'What'))), h('tbody', data.audit.map((/** @type {any} */ a) =>
-        h('tr', { key: a.id }, h('td.nowrap.second', instant(a.at, ctx)), h('td.anywhere', userText(a.key_name ?? a.key), ' ', auditWords(a).verb))))));
+        h('tr', { key: a.id }, h('td.nowrap.second', instant(a.at, ctx)), h('td.anywhere', userText(a.key_name ?? a.key), ' ', auditWords(a).verb, a.details ? reasonInWords(a.details, ctx) : null))))));
 }
 

@@ -3,8 +3,8 @@ import { h } from '../lib/dom.js';
 import { get, request } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
 import { absolute, number, parse, zoneOf } from '../lib/time.js';
-import { bulk, taskList } from '../lib/command.js';
-import { held, readGates } from '../view/held.js';
+import { bulk, pauseTask, taskList } from '../lib/command.js';
+import { checkPause, held, pauseFields, readGates } from '../view/held.js';
 import { badge, icon } from '../view/icons.js';
 import { copyButtons, empty, taskLink, userText, when } from '../view/parts.js';
 import { badTimes, checkTimes, resolved, timeField, timeShown } from '../view/moments.js';
@@ -22,7 +22,7 @@ const STATUSES = ['SCHEDULED', 'BLOCKED', 'RUNNING', 'PAUSED', 'COMPLETED', 'FAI
 export const FILTERS = { search: 'search', status: 'state', type: 'type', name: 'name', queue: 'queue', task_type: 'task type', due_before: 'due before',
     due_after: 'due after',
     created_before: 'created before', created_after: 'created after', id: 'id', occurrences: 'occurrences' };
-const BULK = /** @type {[string, string, string][]} */ ([['pause', 'Pause', 'They wait until they are resumed.'], ['resume', 'Resume',
+const BULK = /** @type {[string, string, string][]} */ ([['pause', 'Pause', 'They wait until the pause ends, or until they are resumed.'], ['resume', 'Resume',
     'They go on.'],
     ['run-now', 'Run now', 'They start now, beside their schedule.'], ['retry', 'Retry',
         'Failed ones are tried again with a full set of attempts.'],
@@ -57,7 +57,7 @@ export const page = {
         const typed = filterOf(ctx.route.query), filter = resolved(typed, TIMES, ctx.now);
         const filtered = Object.keys(filter).length > 0;
         return [
-            h('header.head', h('h1', { tabindex: -1 }, 'Tasks'), h('span.second', matches(data.total)), h('span.grow'),
+            h('header.head', h('h1', { tabindex: -1 }, 'Tasks'), h('span.second', filtered ? matches(data.total) : matches(data.total).replace(' match', ' in all')), h('span.grow'),
                 h('span.from-s', copyMenu(filter)),
                 ctx.can('tasks:write') ? h('a.button.primary', { href: link(['tasks', 'new']) }, 'New task') : null),
             chips(ctx, typed), data.search ? searchBar(data.search, ctx) : null,
@@ -154,14 +154,15 @@ function bulkBar(ctx, data, filter) {
 function askBulk(ctx, data, filter, verb, word, effect) {
     const n = data.total.total, typed = n > 100;
     const whole = { ...filter, created_before: new Date(ctx.ui.allBefore).toISOString() };
-    const action = bulk(verb, whole);
+    const make = (/** @type {Record<string, any>} */ v) => bulk(verb, whole, v), action = make({}), pauses = verb === 'pause';
     const said = Object.entries(filter).map(([name, value]) => `${FILTERS[name]} ${value}`).join('; ') || 'no filter';
     ctx.ask({ title: `${word} ${number(n)}${data.total.total_exact === false ? '+' : ''} tasks?`, danger: action.danger,
         confirm: `${word} tasks`, keep: 'Keep them',
         body: [h('p', `${said}; created before ${absolute(ctx.ui.allBefore, ctx.now, zoneOf(ctx.zone))}. `, h('span.second', effect))],
-        fields: typed ? [{ name: 'count', label: `Type ${n} to go on`, expect: String(n) }] : [], action: () => action,
-        submit: async () => {
-            const job = await request(action.path, { method: 'POST', body: action.body });
+        fields: [...pauses ? pauseFields() : [], ...typed ? [{ name: 'count', label: `Type ${n} to go on`, expect: String(n) }] : []],
+        action: make, submit: async v => {
+            checkPause(v);
+            const job = await request(action.path, { method: 'POST', body: make(v).body });
             ctx.set({ selected: new Set(), allMatching: false });
             ctx.toast(`${word}: a job works on ${number(n)} tasks`, { link: { text: 'Job ' + job.id.slice(0, 8), href: link(['queues'],
                 { job: job.id }) } });
@@ -176,14 +177,15 @@ function askSome(ctx, data, verb, word, effect) {
     ctx.ask({ title: `${word} ${chosen.length === 1 ? 'one task' : number(chosen.length) + ' tasks'}?`, danger: verb === 'cancel',
         confirm: word, keep: 'Keep as they are',
         body: h('p', chosen.slice(0, 5).map((/** @type {any} */ t, /** @type {number} */ i) => [i ? ', ' : '', userText(t.name || t.id)]),
-            chosen.length > 5 ? ` and ${chosen.length - 5} more. ` : '. ', h('span.second', effect)),
-        submit: async () => {
+            chosen.length > 5 ? ` and ${chosen.length - 5} more. ` : '. ', h('span.second', effect)), fields: verb === 'pause' ? pauseFields() : [],
+        submit: async v => {
+            checkPause(v);
             const left = [...chosen];
             let failed = 0, reason = '';
             await Promise.all([1, 2, 3, 4].map(async () => {
                 for (let task = left.shift(); task; task = left.shift()) {
                     try {
-                        await request(`/v1/tasks/${task.id}/${verb}`, { method: 'POST' });
+                        await request(`/v1/tasks/${task.id}/${verb}`, { method: 'POST', body: verb === 'pause' ? pauseTask({ id: task.id }, v).body : undefined });
                     } catch (error) {
                         failed++;
                         reason = /** @type {Error} */ (error).message;

@@ -4,6 +4,7 @@ import { get } from '../lib/api.js';
 import { link, relink } from '../lib/router.js';
 import { count, parse, span } from '../lib/time.js';
 import { runList } from '../lib/command.js';
+import { pauseInWords } from '../view/held.js';
 import { badge } from '../view/icons.js';
 import { bar, copyButtons, empty, section, segments, userText, when } from '../view/parts.js';
 import { freshBar, isHeld, steady, table } from '../view/table.js';
@@ -47,10 +48,10 @@ export const page = {
                 segments('State', [['All', relink(ctx.route, { status: null, cursor: null }), !status],
                     ['Running', relink(ctx.route, { status: 'RUNNING', cursor: null }), status === 'RUNNING'],
                     ['Failed', relink(ctx.route, { status: 'FAILED', cursor: null }), status === 'FAILED']])),
-            data.rows.length ? h('p.second', h('b', running ? `${count(running, 'run')} ${running === 1 ? 'is' : 'are'} on the way`
+            data.rows.length ? h('p.second', h('b', running ? `${count(running, 'run is', 'runs are')} on the way`
                 : 'No run is on the way'), waiting ? running === 1 ? ', and it waits for a person' : `, ${waiting} of them ${waiting === 1 ? 'waits' : 'wait'} for a person` : '',
                 '. ', failed
-                ? `${count(failed, 'run')} of these failed.` : 'None of these failed.') : null),
+                ? `${failed === 1 ? 'One' : failed} of these failed.` : 'None of these failed.') : null),
             data.rows.length || status || q.get('workflow') ? h('section', { key: 'runs', 'aria-label': 'Runs' }, freshBar(ctx,
                 data.fresh), data.rows.length ? rows(data, ctx, counts) : h('p.second', 'No run matches.'))
                 : empty('No workflow has run yet.', 'A definition and one call start the first.',
@@ -73,6 +74,7 @@ function rows(data, ctx, counts) {
         const status = counts.get(run.id);
         if (status?.awaiting?.length) return h('span.hold', 'waits for ', userText(status.awaiting[0].signal),
             `, ${status.awaiting[0].received} of ${status.awaiting[0].approvals}`);
+        if (run.pause) return ['paused ', pauseInWords(run.pause, ctx)];
         if (run.last_error) return userText(run.last_error);
         if (status?.failures?.length) return userText(`${status.failures[0].step}: ${status.failures[0].error ?? status.failures[0].status}`);
         return h('span.label', '–');

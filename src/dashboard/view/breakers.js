@@ -24,7 +24,7 @@ export function breakerSection(breakers, held, ctx) {
         { title: 'State', class: 'w-state from-s', cell: b => badge(b.state) }, { title: 'Host', class: 'anywhere',
             cell: b => [h('b', userText(b.host ?? 'all hosts')), ' ', h('span.label', userText(b.tenant)), h('span.sub.only-s',
             badge(b.state))] },
-        { title: 'Failed', class: 'num', cell: b => `${number(b.failures)} of ${number(b.calls)}` }, { title: 'Wait', class: 'num from-s',
+        { title: 'Failed', class: 'num', cell: b => `${number(b.failures)} of ${number(b.calls)}` }, { title: 'Waiting', class: 'num from-s',
             hidden: !held.size, cell: b => number(Number(held.get(b.host) ?? 0)) },
         { title: 'Why', class: 'from-m', cell: b => userText(b.reason) }, { title: 'Since', class: 'num from-m second',
             cell: b => ago(b.opened_at, ctx) },

@@ -100,7 +100,7 @@ export function axisOf(attempts, now) {
 /** @param {{step: number, max: number}} axis */
 export const timelineHead = axis => h('div', { draw: (/** @type {number} */ width) => h('svg', { width, height: 24, 'aria-hidden': 'true' },
     [0, 1, 2, 3].filter(i => width > 200 || (width > 110 ? i !== 2 : i === 0 || i === 3)).map(i => h('text',
-        { x: 4 + i * axis.step / axis.max * (width - 12), y: 16, 'text-anchor': i ? 'middle' : 'start' },
+        { x: 4 + i * axis.step / axis.max * (width - 12), y: 16, 'text-anchor': i === 3 ? 'end' : i ? 'middle' : 'start' },
         i ? '+' + short(i * axis.step) : 'due'))) });
 
 /** @param {number} ms */

@@ -109,11 +109,11 @@ export function ask(question) {
 /** @param {string} text */
 const plain = text => text.replace(/\b[a-z]+(_[a-z]+)+\b/g, word => word.replaceAll('_', ' '));
 
-// The field of a form that a server's complaint is about: paused.for is the field "for", on_alert a box of "Told of".
+// The field of a form that a server's complaint is about: paused.for is the field "for" or "until", on_alert a box of "Told of".
 /** @template {{name: string, options?: any[][]}} F @param {F[]} fields @param {string} name @returns {F | undefined} */
 export const fieldNamed = (fields, name) => fields.find(f => f.name === name) ?? fields.find(f => name.endsWith('.' + f.name))
     ?? fields.find(f => name.startsWith(f.name + '.') || name.startsWith(f.name + '[') || f.name.endsWith('.' + name)
-        || f.options?.some(([value]) => value === name));
+        || f.options?.some(([value]) => value === name)) ?? (/\bfor$/.test(name) ? fields.find(f => f.name === 'until') : undefined);
 
 // The focus goes back to where it was; if that is gone, to the open pane or the page.
 /** @param {HTMLElement | null} before */

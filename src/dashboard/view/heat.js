@@ -1,7 +1,7 @@
 // The heat map of what is to come: two weeks by hour, one day by minute. One hue in six steps; a clock change has a row or a half cell of
 // its own. The calculations are pure; a table beside it has the same numbers.
 import { h } from '../lib/dom.js';
-import { day, DAY, dayStart, fieldsOf, HOUR, MINUTE, number, offsetOf, relative, zoneName } from '../lib/time.js';
+import { count, day, DAY, dayStart, fieldsOf, HOUR, MINUTE, number, offsetOf, relative, zoneName } from '../lib/time.js';
 import { section, userText } from './parts.js';
 
 /** @typedef {Map<number, number>} Fires fires by the start of their minute, in ms */
@@ -94,7 +94,7 @@ export const weekMap = spec => h('div.heat', { draw: (/** @type {number} */ widt
                     return [h('rect', { class: past ? 'past' : 'h' + stepOf(n, spec.steps), x: (x + (past ? .5 : 0)).toFixed(1),
                         y: y + (past ? .5 : 0), width: Math.max(1, w - (past ? 1 : 0)).toFixed(1), height: row - 2 - (past ? 1 : 0),
                         rx: 1 },
-                        h('title', past ? 'over' : `${name} ${String(hour.local).padStart(2, '0')}:00 ${hour.zone}, ${number(n)} fires`)),
+                        h('title', past ? 'over' : `${name} ${String(hour.local).padStart(2, '0')}:00 ${hour.zone}, ${count(n, 'fire')}`)),
                             second ? h('line.rule', { x1: x - 1, x2: x - 1, y1: y, y2: y + row - 2 }) : null];
                 }),
                 !narrow && spec.marks.get(start) ? h('text.hold', { x: width - right + 12, y: y + 14 },

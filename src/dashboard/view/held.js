@@ -1,9 +1,9 @@
 // What holds tasks, for lists: queues that are paused and breakers that are open, read once for all rows.
 import { h } from '../lib/dom.js';
-import { isOperator, maybe } from '../lib/api.js';
+import { fieldProblem, isOperator, maybe, request } from '../lib/api.js';
 import { link } from '../lib/router.js';
-import { count } from '../lib/time.js';
-import { userText, when } from './parts.js';
+import { count, duration, parse } from '../lib/time.js';
+import { instant, userText } from './parts.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
 /** @typedef {{at: number, paused: Map<string, any>, breakers: any[] | null}} Gates */
@@ -31,9 +31,39 @@ export function breakerOf(task, gates) {
     return host && (gates.breakers === null || gates.breakers.some(b => b.host === host)) ? host : null;
 }
 
+/** @param {{reason?: string | null, until?: string | null}} given @param {Context} ctx */
+export const reasonInWords = ({ reason, until }, ctx) => [reason ? [': “', userText(reason), '”'] : '', until ? [', until ', instant(until, ctx)] : ''];
+
 /** @param {any} paused who, why, until when @param {Context} ctx */
-export const pauseInWords = (paused, ctx) => [paused.by ? ['by ', userText(paused.by)] : 'paused', paused.reason ? [': “', userText(paused.reason), '”'] : '',
-    paused.until ? [', until ', when(paused.until, ctx)] : ''];
+export const pauseInWords = (paused, ctx) => [paused.by ? ['by ', userText(paused.by)] : 'paused', reasonInWords(paused, ctx)];
+
+// A pause has a reason and an end. What is paused already is changed.
+/** @param {any} [paused] @returns {import('./dialog.js').Field[]} */
+export const pauseFields = paused => [{ name: 'reason', label: 'Reason', value: paused?.reason ?? '', hint: 'others see it, and the audit log keeps it' },
+    { name: 'until', label: 'Until', value: paused?.until ?? '', placeholder: '2h',
+        hint: 'a time, or how long, such as 2h; empty: until somebody resumes it' }];
+
+/** @param {Record<string, any>} v */
+export function checkPause({ until }) {
+    if (until && !(duration(until) > 0) && Number.isNaN(parse(until))) throw fieldProblem('until', `${until} is neither a time nor a duration`);
+}
+
+/**
+ * @typedef {import('../lib/command.js').Action} Action
+ * @param {Context} ctx @param {string} name @param {any} paused its present pause @param {string} says what the pause means
+ * @param {(v: Record<string, any>) => Action} make @param {Action} back
+ */
+export function askPause(ctx, name, paused, says, make, back) {
+    ctx.ask({ title: paused ? `The pause of ${name}` : `Pause ${name}?`, confirm: paused ? 'Change' : 'Pause', keep: paused ? 'Close'
+        : 'Let it go on', action: make, body: h('p', says, h('span.second', ' It can be resumed at any time.')), fields: pauseFields(paused),
+    submit: async v => {
+        checkPause(v);
+        const action = make(v);
+        await request(action.path, { method: action.method, body: action.body });
+        ctx.toast(action.done ?? '', { undo: { label: back.label, run: () => ctx.act(back) } });
+        ctx.reload();
+    } });
+}
 
 /** @param {any} task @param {Gates} gates @param {Context} ctx */
 export function held(task, gates, ctx) {

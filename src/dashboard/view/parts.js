@@ -2,7 +2,7 @@
 import { h } from '../lib/dom.js';
 import { link } from '../lib/router.js';
 import { Problem } from '../lib/api.js';
-import { absolute, clock, exact, parse, relative, zoneName, zoneOf } from '../lib/time.js';
+import { absolute, clock, exact, parse, relative, zoneOf } from '../lib/time.js';
 import { cli, curl, here } from '../lib/command.js';
 import { copy } from './dialog.js';
 import { icon } from './icons.js';
@@ -35,14 +35,6 @@ export function ago(at, ctx) {
     if (Number.isNaN(ms)) return h('span.label', '–');
     const zone = zoneOf(ctx.zone);
     return h('time', { datetime: at, title: exact(ms, zone) }, relative(ms, ctx.now));
-}
-
-// Which zone the times of this page are in.
-/** @param {Context} ctx @param {string} [taskZone] */
-export function zoneLabel(ctx, taskZone) {
-    const zone = zoneOf(ctx.zone, taskZone);
-    const short = zoneName(ctx.now, zone);
-    return zone === short ? zone : `${zone} (${short})`;
 }
 
 // A text of a user: whatever it holds, it does not turn the text around it.

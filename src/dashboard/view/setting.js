@@ -2,7 +2,7 @@
 import { h } from '../lib/dom.js';
 import { fieldProblem, isOperator, request } from '../lib/api.js';
 import { duration } from '../lib/time.js';
-import { changeSetting, newSetting, removeSetting, testSetting } from '../lib/command.js';
+import { changeSetting, muteSetting, newSetting, removeSetting, testSetting } from '../lib/command.js';
 import { actionList, userText, when } from './parts.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
@@ -176,14 +176,12 @@ export function askSetting(ctx, setting) {
 
 /** @param {Context} ctx @param {any} setting */
 function askMute(ctx, setting) {
-    const until = (/** @type {Record<string, any>} */ v) => new Date(Date.now() + (duration(v.for) || 0)).toISOString();
-    ctx.ask({ title: `Mute ${setting.name}?`, confirm: 'Mute', keep: 'Keep telling', action: v => changeSetting(setting,
-        { muted_until: until(v) }),
+    ctx.ask({ title: `Mute ${setting.name}?`, confirm: 'Mute', keep: 'Keep telling', action: v => muteSetting(setting, v.for),
         body: h('p', 'Nothing is told meanwhile. ', h('span.second', 'Incidents that are still open then are told.')),
         fields: [{ name: 'for', label: 'For', value: '2h', hint: 'such as 30m, 8h, 2d' }],
         submit: async v => {
             if (!(duration(v.for) > 0)) throw fieldProblem('for', `${v.for || 'nothing'} is no duration: write it like 2h`);
-            await ctx.act({ ...changeSetting(setting, { muted_until: until(v) }), done: `${setting.name} is muted` });
+            await ctx.act({ ...muteSetting(setting, v.for), done: `${setting.name} is muted` });
         } });
 }
 
@@ -217,8 +215,8 @@ export function settingDetail(s, ctx) {
     h('div.c5', actionList(ctx, [
         { ...changeSetting(s, {}), label: 'Edit…', ask: () => askSetting(ctx, s) },
         { ...testSetting(s), label: 'Send a test', ask: () => sendTest(s, ctx) },
-        s.muted_until ? change('Unmute', { muted_until: null }, 'tell again', `${s.name} is told again`)
-            : { ...changeSetting(s, { muted_until: null }), label: 'Mute…', ask: () => askMute(ctx, s) },
+        s.muted_until ? { ...muteSetting(s, ''), hint: 'tell again', done: `${s.name} is told again` }
+            : { ...muteSetting(s, '2h'), ask: () => askMute(ctx, s) },
         s.enabled ? change('Turn off', { enabled: false }, 'open incidents are closed', `${s.name} is off`)
             : change('Turn on', { enabled: true }, '', `${s.name} is on`), { ...removeSetting(s), ask: () => ctx.act(removeSetting(s),
                 s) }])));

@@ -43,7 +43,7 @@ export function needsOf(k) {
         const waits = Number(held.get(b.host) ?? 0);
         needs.push({ kind: b.state, word: '', name: b.host ?? `tenant ${b.tenant}`,
             says: `fails: ${b.failures} of the last ${count(b.calls, 'call')}, ${b.reason}.`,
-            detail: waits ? `${count(waits, 'task')} wait behind its breaker.` : '', since: b.opened_at, href: ['nodes'], open: 'Breaker',
+            detail: waits ? `${count(waits, 'task waits', 'tasks wait')} behind its breaker.` : '', since: b.opened_at, href: ['nodes'], open: 'Breaker',
                 weight: 1e6 + waits });
     }
     const total = k.groups.reduce((n, g) => n + g.count, 0);
@@ -60,7 +60,7 @@ export function needsOf(k) {
         if (shown.has(same)) continue;
         shown.add(same);
         needs.push({ kind: 'LATE', word: 'Incident', name: whoOf(i),
-            says: `${i.kind.toLowerCase().replace('_', ' ')}: ${i.tasks[0]?.error ?? i.detail ?? i.cause}, ${count(i.count, 'time')}.`,
+            says: `${i.kind.toLowerCase().replace('_', ' ')}: ${i.tasks[0]?.error ?? i.detail ?? i.cause}${i.count > 1 ? `, ${count(i.count, 'time')}` : ''}.`,
             detail: '', since: i.first_at, href: ['alerts'], query: { incident: i.id }, open: 'Incident',
             weight: i.kind === 'MISSED' ? 1e4 : 900 + i.count });
     }

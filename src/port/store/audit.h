@@ -31,6 +31,7 @@ struct audit {
     struct str kind;                    /* of the object: "task" */
     struct str object;                  /* its id or name; empty: none */
     struct str actor_name, object_name; /* as they were then; empty: none, or the row is from before names were kept */
+    struct str details;                 /* JSON object: reason and end that the act was given; empty: none */
     uint8_t digest[32];                 /* SHA-256 of the request's body */
     enum audit_outcome outcome;
     int64_t count; /* of a batch: how many tasks; of refused keys: how many since the last row of the address */

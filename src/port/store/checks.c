@@ -29,14 +29,17 @@ static bool check_of_task(const struct task *t, struct record *ret)
     return true;
 }
 
+struct uuid pause_record_id(const struct task *t)
+{
+    return uuid_derived_from(t->created_ms, t->id, PAUSE_OF_TASK);
+}
+
 static bool pause_of_task(const struct task *t, struct record *ret)
 {
     int64_t until_ms = task_paused_until_ms(t);
     if (!until_ms)
         return false;
-    *ret = (struct record){ .id = uuid_derived_from(t->created_ms, t->id, PAUSE_OF_TASK),
-                            .kind = RECORD_PAUSE,
-                            .next_ms = until_ms };
+    *ret = (struct record){ .id = pause_record_id(t), .kind = RECORD_PAUSE, .next_ms = until_ms };
     return true;
 }
 

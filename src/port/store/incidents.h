@@ -28,7 +28,9 @@
  *
  *  8. The same operations make it due, in their transaction, if they write a PAUSED task whose pause has an end:
  *     next_ms becomes that end. The rest is as by rules 6 and 7. A task that was resumed, or whose pause has no end any
- *     more, keeps its record until that time: then nothing is to be done, and it is removed. */
+ *     more, keeps its record until that time: then nothing is to be done, and it is removed.
+ *  9. A run that has started is paused by run_row.paused. Its record is written by OP_FOLD alone, and its doc is the
+ *     pause. It counts while run_row.paused is set. */
 #include "core/notify/hit.h"
 #include "port/store/operation.h"
 
@@ -67,6 +69,8 @@ struct record {
 /* For stores: the records of rules 6 and 8, one after the other, whatever the operation is; *at is 0 at first. The id
  * depends on the kind and the task alone. False: there are no more. */
 bool op_next_record(const struct op *op, size_t *at, struct record *ret);
+/* The id of the record of its pause. */
+struct uuid pause_record_id(const struct task *t);
 
 /* OP_FOLD - deletes hits and changes records, all or none, in their order.
  *

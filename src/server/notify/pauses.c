@@ -1,6 +1,7 @@
-/* Pauses that end by themselves. The record of a pause is due at its end. The task is resumed as a user would resume
- * it, by an OP_PUT that names the version that was read: whatever another node or a user did first, it is resumed once.
- * Then the record is removed. A kill in between leaves a record that finds nothing to do. */
+/* Pauses of tasks that end by themselves. The record of a pause is due at its end. The task is resumed as a user would
+ * resume it, by an OP_PUT that names the version that was read: whatever another node or a user did first, it is
+ * resumed once. Then the record is removed. A kill in between leaves a record that finds nothing to do. run_pauses.c
+ * does the same for runs that have started. */
 #include "api/server/audit.h"
 #include "base/failpoint.h"
 #include "base/log.h"
@@ -30,14 +31,13 @@ static enum err pauses_resume(struct turn *t, const struct task *now, const stru
     return rc;
 }
 
-static enum err pauses_remove(struct turn *t, const struct record *r, struct error *e)
+enum err pauses_remove(struct turn *t, const struct record *r, struct error *e)
 {
     t->changes[t->change_count++] = (struct record_change){ .record = *r, .version = r->version, .remove = true };
     return turn_write(t, NULL, 0, e);
 }
 
-/* It is looked at again at that time. */
-static enum err pauses_put_off(struct turn *t, const struct record *r, int64_t next_ms, struct error *e)
+enum err pauses_put_off(struct turn *t, const struct record *r, int64_t next_ms, struct error *e)
 {
     struct record_change c = { .record = *r, .version = r->version };
     c.record.next_ms = next_ms;
@@ -50,6 +50,8 @@ static enum err pauses_end(struct turn *t, const struct record *r, struct error 
     struct task now;
     struct action_plan plan;
     enum err rc = reader_get(t->notifier->reader, r->tenant, r->incident, &t->arena, &now, e);
+    if (!rc && !now.deleted && !task_is_final(now.state) && now.links & TASK_OPENED)
+        return notifier_end_run_pause(t, r, &now, e);
     int64_t until_ms = rc ? 0 : task_paused_until_ms(&now);
     if (rc == ERR_NOT_FOUND || (!rc && (now.deleted || !until_ms)))
         return pauses_remove(t, r, e);

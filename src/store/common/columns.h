@@ -254,7 +254,8 @@ struct task_lease {
     X(outcome, COL_INT, outcome, AUDIT_REFUSED)                                                                        \
     X(count, COL_I64, count, 0)                                                                                        \
     X(actor_name, COL_TEXT, actor_name, 0)                                                                             \
-    X(object_name, COL_TEXT, object_name, 0)
+    X(object_name, COL_TEXT, object_name, 0)                                                                           \
+    X(details, COL_TEXT, details, 0)
 #define AUDIT_COLUMNS(X) X(id, COL_UUID, id, 0) AUDIT_COLUMNS_REST(X)
 
 #define HIT_COLUMNS_REST(X)                                                                                            \

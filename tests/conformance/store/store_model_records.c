@@ -113,6 +113,7 @@ const struct audit *model_audit(struct model *m)
                            .count = (int64_t)audit_below(m, 3) };
     row->actor_name = row->count ? row->object : S("");
     row->object_name = row->count == 1 ? row->actor : S("");
+    row->details = row->count == 2 ? S("{\"reason\":\"r\"}") : S("");
     row->at_ms = uuid_time_ms(row->id);
     return row;
 }
@@ -139,8 +140,8 @@ static bool same_audit(struct model *m, struct reader *a, struct reader *b, char
         const struct audit *x = &p.v[i], *y = &q.v[i];
         if (!uuid_eq(x->id, y->id) || x->tenant != y->tenant || !str_eq(x->actor, y->actor) ||
             !str_eq(x->action, y->action) || !str_eq(x->object, y->object) || !str_eq(x->actor_name, y->actor_name) ||
-            !str_eq(x->object_name, y->object_name) || x->digest[0] != y->digest[0] || x->count != y->count ||
-            !x->seq || !y->seq)
+            !str_eq(x->object_name, y->object_name) || !str_eq(x->details, y->details) ||
+            x->digest[0] != y->digest[0] || x->count != y->count || !x->seq || !y->seq)
             return differ("audit row %zu differs", i);
     }
     return true;

@@ -11,6 +11,7 @@ static struct audit some_audit(struct world *w, int64_t at_ms)
                          .object = S("t1"),
                          .actor_name = S("deployer"),
                          .object_name = S("nightly"),
+                         .details = S("{\"reason\":\"why\"}"),
                          .digest = { 7 },
                          .count = 1 };
     row.id = uuid_next(&w->ids, at_ms);
@@ -56,6 +57,7 @@ static void an_operation_that_succeeds_leaves_its_row(void **state) /* audit 1, 
     assert_str(got->object, "t1");
     assert_str(got->actor_name, "deployer");
     assert_str(got->object_name, "nightly");
+    assert_str(got->details, "{\"reason\":\"why\"}");
     assert_true(got->digest[0] == 7 && got->outcome == AUDIT_DONE && got->count == 1 && got->seq > 0);
     assert_false(uuid_is_nil(got->strand));
 }
@@ -106,12 +108,12 @@ static void an_insert_of_nothing_leaves_its_row(void **state)
     struct world *w = *state;
     struct audit row = some_audit(w, NOW);
     row.outcome = AUDIT_REFUSED;
-    row.actor = row.object = row.kind = row.actor_name = row.object_name = S("");
+    row.actor = row.object = row.kind = row.actor_name = row.object_name = row.details = S("");
     row.count = 12;
     assert_int_equal(insert_with(w, NULL, 0, &row), ERR_OK);
     struct audit_page page = read_page(w, (struct audit_filter){ 0 });
     assert_true(page.n == 1 && page.v[0].outcome == AUDIT_REFUSED && page.v[0].count == 12 && !page.v[0].actor.n &&
-                !page.v[0].actor_name.n && !page.v[0].object_name.n);
+                !page.v[0].actor_name.n && !page.v[0].object_name.n && !page.v[0].details.n);
 }
 
 static void rows_of_one_store_are_numbered_upwards(void **state) /* audit 4 */

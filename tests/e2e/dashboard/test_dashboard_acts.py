@@ -41,6 +41,24 @@ def test_a_task_is_paused_and_the_toast_takes_it_back(alive, tabs):
     assert status(alive, task) == "SCHEDULED"
 
 
+def test_a_run_is_paused_with_a_reason_which_the_page_and_the_audit_show(alive, tabs):
+    run = alive.api("POST", "/v1/workflows", {"name": "to-hold", "definition": {"steps": [{"name": "ok", "await": {"signal": "ok", "approvals": 1}}]}})
+    tab = tabs(alive).open(f"workflows/{run['id']}")
+    tab.page.get_by_text("It waits for a person").wait_for()
+    tab.page.locator(".head").get_by_role("button", name="Pause…").click()
+    dialog = tab.page.get_by_role("dialog", name="Pause to-hold?")
+    dialog.get_by_label("Reason").fill(HOSTILE)
+    dialog.get_by_label("Until").fill("2h")
+    dialog.get_by_role("button", name="Pause").click()
+    tab.page.locator(".head").get_by_text("Paused").wait_for()
+    assert HOSTILE in tab.page.locator("header p").first.text_content() and ", until " in tab.page.locator("header p").first.text_content()
+    assert alive.api("GET", f"/v1/workflows/{run['id']}")["pause"]["reason"] == HOSTILE
+    tab.open(f"admin?object={run['id']}").page.get_by_text("paused the run").wait_for()
+    assert f": “{HOSTILE}”, until " in tab.page.get_by_role("row").filter(has_text="paused the run").text_content()
+    tab.open(f"workflows/{run['id']}").page.locator(".head").get_by_role("button", name="Resume").click()
+    until(lambda: not alive.api("GET", f"/v1/workflows/{run['id']}")["paused"], why="it was not resumed")
+
+
 @pytest.mark.dashboard_all
 def test_a_cancel_is_asked_about_and_focus_returns(alive, tabs):
     task = new_task(alive, "to-cancel")

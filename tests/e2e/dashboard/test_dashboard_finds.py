@@ -29,7 +29,7 @@ def test_a_search_finds_names_keys_and_payloads(alive, tabs):
     tab.page.get_by_text("No task matches").wait_for()
     tab.page.get_by_role("button", name="Search again").click()
     tab.page.get_by_role("button", name="Remove filter search").click()
-    tab.page.get_by_text(" match").first.wait_for()
+    tab.page.get_by_text(" in all").first.wait_for()
 
 
 def test_a_long_search_says_how_far_it_came_and_is_stopped(alive, tabs):

@@ -269,14 +269,24 @@ def agree_on_key(body):
         body["expires_at"] = "2199-01-01T00:00:00Z"
 
 
+def agree_on_pause(body):
+    keep_one(body, "until", "for")
+    if body.get("until"):
+        body["until"] = "2199-01-01T00:00:00Z"
+
+
 def agree_on_queue(body):
     if body.get("paused") is not True:
         drop(body, "reason", "until", "for")
     for pause in (body, body.get("paused")):
         if isinstance(pause, dict):
-            keep_one(pause, "until", "for")
-            if pause.get("until"):
-                pause["until"] = "2199-01-01T00:00:00Z"
+            agree_on_pause(pause)
+
+
+def agree_on_bulk(body):
+    if body.get("action") != "pause":
+        drop(body, "reason", "until", "for")
+    agree_on_pause(body)
 
 
 def agree_on_query(case):
@@ -294,7 +304,8 @@ def agree_on_query(case):
         drop(query, "weekends", "time_zone")
 
 
-FIXES = {"createTask": agree, "preview": agree, "createRecurringTask": lambda b: agree(b, True),
+FIXES = {"pauseTask": agree_on_pause, "pauseWorkflow": agree_on_pause, "bulk": agree_on_bulk,
+         "createTask": agree, "preview": agree, "createRecurringTask": lambda b: agree(b, True),
          "createRecurringTaskToo": lambda b: agree(b, True), "putQueue": agree_on_queue, "editQueue": agree_on_queue,
          "createKey": agree_on_key, "editTenant": lambda b: drop(b, "disabled"),
          "putWorkflowDefinition": agree_on_definition, "createWorkflow": agree_on_run}

@@ -25,6 +25,7 @@ static struct job sample(void)
                          .redrive = true,
                          .action = ACTION_RETRY,
                          .filter = S("{\"queue\":\"q\"}"),
+                         .pause = S("{\"reason\":\"r\"}"),
                          .cursor = { { 9 } },
                          .done = 3,
                          .rate = 50,
@@ -48,7 +49,7 @@ static void whoever_takes_a_job_over_knows_how_far_it_came(void **state)
     assert_true(str_eq(back.failures[0].error, S("it was refused")));
     assert_int_equal(back.phase, JOB_TEN);
     assert_int_equal(back.watched_count, 2);
-    assert_true(str_eq(back.filter, j.filter));
+    assert_true(str_eq(back.filter, j.filter) && str_eq(back.pause, j.pause));
     assert_false(back.cancelling);
 }
 

@@ -37,6 +37,8 @@ static const struct option options[] = {
     { .flag = "step", .type = OPTION_LIST, .value = "STEP", .only = BOTH,
       .help = "tell another channel, so long after the first message, until somebody acknowledges: '15m slack URL', '1h email LIST', '30m push URL TOKEN', "
               "'30m webhook URL SECRET'; edit replaces all steps, and --step '' removes them" },
+    { .flag = "set", .type = OPTION_LIST, .value = "MEMBER=JSON", .only = BOTH,
+      .help = "any member of a setting, as the API has it, such as on_missed=true or 'steps=[]'" },
     { .flag = "rename", .type = OPTION_TEXT, .value = "NAME", .only = "edit", .help = "its new name" },
     { .flag = "enable", .type = OPTION_FLAG, .only = "edit", .help = "tell from now on" },
     { .flag = "disable", .type = OPTION_FLAG, .only = "edit", .help = "tell nothing, and close its incidents" },

@@ -1,5 +1,6 @@
 /* The body of a setting, made of options. An edit sends only what was given. */
 #include "cli/command/notify/notify.h"
+#include "cli/task_body.h"
 
 enum { STEP_WORDS = 4, PLAIN_MAX = 40 };
 
@@ -249,6 +250,8 @@ enum err notify_write_body(const struct verb_work *w, bool is_new, struct buf *o
     if (notify_write_steps(w, &j, e))
         return e->code;
     jw_object_end(&j);
+    if (task_sets_apply(w->o, NULL, out, e))
+        return e->code;
     return str_eq(buf_str(out), S("{}")) ? error_set(e, ERR_INVALID, "give at least one option of what to change")
                                          : ERR_OK;
 }

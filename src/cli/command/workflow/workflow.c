@@ -4,8 +4,10 @@
 #include "base/duration.h"
 #include "base/sentence.h"
 #include "cli/command/commands.h"
+#include "cli/pause_options.h"
 #include "cli/table.h"
 #include "cli/task_body.h"
+#include "cli/task_view.h"
 #include "cli/workflow/file.h"
 #include "cli/workflow/run.h"
 #include "platform/file.h"
@@ -41,6 +43,7 @@ static const struct option options[] = {
     { .flag = "payload", .type = OPTION_TEXT, .value = "JSON", .only = "signal", .help = "what the signal carries, as JSON; @FILE reads it" },
     { .flag = "reject", .type = OPTION_FLAG, .only = "signal", .help = "say no: the step that awaits the signal fails" },
     { .flag = "by", .type = OPTION_TEXT, .value = "NAME", .only = "signal", .help = "send it in this name; the key needs the scope workflows:signal-as" },
+    PAUSE_OPTIONS(.only = "pause"),
     { .flag = "compensate", .type = OPTION_FLAG, .only = "cancel", .help = "undo completed steps that have a compensation" },
     { .flag = "step", .type = OPTION_LIST, .value = "STEP", .only = "retry|steps", .help = "only this step" },
     { .flag = "from", .type = OPTION_TEXT, .value = "STEP", .only = "rerun", .help = "run this step and all after it again; the results of the others are copied, unless they were compensated" },
@@ -67,7 +70,7 @@ static const char detail[] =
     "  show ID STEP        print one step: its call, its output, its error and its attempts; of a map also STEP/INDEX\n"
     "  steps ID            list the steps of a run, with the items of maps\n"
     "  signal ID NAME      send a signal, such as an approval, to the step that awaits it\n"
-    "  pause ID            start no more steps; running ones continue\n"
+    "  pause ID            start no more steps; running ones continue. With --until, it goes on by itself\n"
     "  resume ID           go on\n"
     "  cancel ID           stop the run; running steps are aborted\n"
     "  retry ID            run what has failed again; completed steps are kept\n"
@@ -204,7 +207,7 @@ static const char *workflow_left_text(const json_t *run)
 /* "ID is RUNNING, paused", and the command that comes next. */
 static void workflow_print_state(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
-    char id[CELL_TEXT], status[CELL_TEXT];
+    char id[CELL_TEXT], status[CELL_TEXT], until[CELL_TEXT];
     struct str verb = w->o->words[0], state = json_text_at(doc->root, "status");
     bool is_final = run_status_is_final(state), is_paused = json_is_true(json_at(doc->root, "paused")) && !is_final;
     bool is_cancel = str_eq(verb, S("cancel")), is_rerun = str_eq(verb, S("rerun"));
@@ -219,7 +222,10 @@ static void workflow_print_state(struct verb_work *w, const struct json_doc *doc
                                             : ", paused: running steps finish, and no step starts");
     if (is_cancel && !is_final)
         buf_text(out, workflow_left_text(doc->root));
-    if (is_paused)
+    moment_text(doc->root, "pause.until", clock_wall_ms(w->cli->clock), until);
+    if (is_paused && strcmp(until, "-") != 0)
+        buf_printf(out, "It goes on %s, or with 'belfry workflow resume %s%s'\n", until, id, w->cli->where);
+    else if (is_paused)
         buf_printf(out, "'belfry workflow resume %s%s' lets it go on\n", id, w->cli->where);
     else if (is_final)
         buf_printf(out, "'belfry workflow show %s%s' prints its steps\n", id, w->cli->where);
@@ -242,7 +248,16 @@ static enum exit_code workflow_act(struct verb_work *w, const char *action, cons
 
 static enum exit_code workflow_pause(struct verb_work *w)
 {
-    return workflow_act(w, "pause", NULL);
+    cleanup_with(buf_release) struct buf body;
+    struct error e;
+    struct jw j;
+    buf_init(&body, BODY_MAX);
+    jw_init(&j, &body);
+    jw_object(&j);
+    if (pause_options_write(w->o, &j, &e))
+        return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
+    jw_object_end(&j);
+    return workflow_act(w, "pause", &body);
 }
 
 static enum exit_code workflow_resume(struct verb_work *w)

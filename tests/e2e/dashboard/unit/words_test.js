@@ -29,12 +29,15 @@ export default async lib => {
         'the audit in words': () => same([
             said({ action: 'POST /v1/tasks/{id}/pause', object_kind: 'task', object: 'i', object_name: 'nightly' }),
             said({ action: 'PATCH /v1/queues/{name}', object_kind: 'queue', object: 'rollups' }),
+            said({ action: 'PATCH /v1/queues/{name}', object_kind: 'queue', object: 'rollups', details: { reason: 'late' } }),
+            said({ action: 'resume run', object_kind: 'workflow_run', object: 'i', object_name: 'import' }),
+            said({ action: 'POST /v1/incidents/{id}/unmute', object_kind: 'incident', object: 'i' }),
             said({ action: 'POST /v1/workflows/{id}/signals/{name}', object_kind: 'workflow_run', object: 'i/sign-off', object_name: 'settlement' }),
             said({ action: 'POST /v1/workflows/{id}/steps/{name}/skip', object_kind: 'workflow_run', object: 'i/load', object_name: 'import' }),
             said({ action: 'DELETE /v1/api-keys/{name}', object_kind: 'api_key', object: 'k', object_name: 'ci' }),
             said({ action: 'POST /v1/tasks/batch', object_kind: 'task', count: 240 }), said({ action: 'POST /v1/session', object_kind: 'session' }),
             said({ action: 'POST /v1/dlq/retry', object_kind: 'job', object: 'j' }), said({ action: 'disabled a setting' })],
-        ['paused the task nightly', 'changed the queue rollups', 'decided sign-off of settlement', 'skipped the step load of import',
+        ['paused the task nightly', 'changed the queue rollups', 'paused the queue rollups', 'resumed the run import', 'unmuted the incident i', 'decided sign-off of settlement', 'skipped the step load of import',
             'revoked the key ci', 'created 240 tasks', 'logged in', 'began a re-drive, the job j', 'disabled a setting']),
 
         'a form that says the same changes nothing': () => same(changed({}), {}),
