@@ -333,12 +333,12 @@ part_e2e() {
     done
     scripts/install-python-tools || true # the test that needs them says that it was skipped
     local -x TMPDIR=$scratch BELFRY_BUILD=$root/build-test
-    passed=$(file_of_passed) && words=(--passed "$passed" "${words[@]}")
+    passed=$(file_of_passed) && words=("--passed=$passed" "${words[@]}")
     [[ ! ${resume:-} ]] || leave_out_passed
     if [[ ${BELFRY_TEST_LONG:-} ]]; then
         # Clusters under faults have deadlines, and six of them at once leave no core to meet these.
-        run_pytest --phase light -n $((at_once + 2)) "${where[@]}" "${words[@]}"
-        run_pytest --phase heavy -n "$(nproc)" "${where[@]}" "${words[@]}"
+        run_pytest --phase=light -n $((at_once + 2)) "${where[@]}" "${words[@]}"
+        run_pytest --phase=heavy -n "$(nproc)" "${where[@]}" "${words[@]}"
     else
         run_pytest -n $((at_once + 2)) "${where[@]}" "${words[@]}"
     fi
@@ -359,9 +359,9 @@ file_of_passed() {
 leave_out_passed() {
     local before=$results/passed-before
     awk -F'\t' '{ last[$2] = $1 } END { for (test in last) if (last[test] == "passed") print "passed\t" test }' "$passed" >"$before"
-    [[ ${#words[@]} -gt 2 ]] || cat "$before" >>"$results/$part"
+    [[ ${#words[@]} -gt 1 ]] || cat "$before" >>"$results/$part"
     echo "  $(wc -l <"$before") tests have passed before in this tree: they are left out"
-    words+=(--leave-out "$before")
+    words+=("--leave-out=$before")
 }
 
 # ----------------------------------------------------------------------------------------------------------------------
