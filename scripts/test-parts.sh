@@ -322,17 +322,46 @@ part_sim() {
 
 # The tests find the binaries in $BELFRY_BUILD.
 part_e2e() {
-    local argument
-    local -a where=(tests/e2e)
+    local argument passed resume=${resume:-}
+    local -a where=(tests/e2e) words=()
     needs "build with sanitizers" build_tests || return
     [[ -n $(find tests/e2e -name 'test_*.py' -print -quit 2>/dev/null) ]] || { none_yet "no test_*.py in tests/e2e" && return; }
     for argument in "$@"; do
+        [[ $argument == --resume ]] && resume=true && continue
         [[ -e ${argument%%::*} ]] && where=()
+        words+=("$argument")
     done
     scripts/install-python-tools || true # the test that needs them says that it was skipped
-    # ./test long runs few at once: clusters under faults have deadlines, and six of them leave no core to meet these.
-    local workers=$([[ ${BELFRY_TEST_LONG:-} ]] && echo $(($(nproc) + 1)) || echo $((at_once + 2)))
-    TMPDIR=$scratch BELFRY_BUILD=$root/build-test run_pytest -n "$workers" "${where[@]}" "$@"
+    local -x TMPDIR=$scratch BELFRY_BUILD=$root/build-test
+    passed=$(file_of_passed) && words=("--passed=$passed" "${words[@]}")
+    [[ ! ${resume:-} ]] || leave_out_passed
+    if [[ ${BELFRY_TEST_LONG:-} ]]; then
+        # Clusters under faults have deadlines, and six of them at once leave no core to meet these.
+        run_pytest --phase=light -n $((at_once + 2)) "${where[@]}" "${words[@]}"
+        run_pytest --phase=heavy -n "$(nproc)" "${where[@]}" "${words[@]}"
+    else
+        run_pytest -n $((at_once + 2)) "${where[@]}" "${words[@]}"
+    fi
+}
+
+# Where end-to-end tests that passed are written down: a file for each tree, binary and kind of run.
+file_of_passed() {
+    local tree
+    tree=$({ find . \( -path './build*' -o -path ./.git -o -path ./data -o -name __pycache__ \) -prune -o -type f -print0 | sort -z | xargs -0 cat &&
+        cat build-test/belfry; } | sha256sum | cut -c1-16)
+    mkdir -p build-passed
+    find build-passed -type f ! -name "$tree*" -delete
+    touch "build-passed/$tree${BELFRY_TEST_LONG:+-long}"
+    echo "$root/build-passed/$tree${BELFRY_TEST_LONG:+-long}"
+}
+
+# What has passed before counts in the summary, unless only some tests were asked for.
+leave_out_passed() {
+    local before=$results/passed-before
+    awk -F'\t' '{ last[$2] = $1 } END { for (test in last) if (last[test] == "passed") print "passed\t" test }' "$passed" >"$before"
+    [[ ${#words[@]} -gt 1 ]] || cat "$before" >>"$results/$part"
+    echo "  $(wc -l <"$before") tests have passed before in this tree: they are left out"
+    words+=("--leave-out=$before")
 }
 
 # ----------------------------------------------------------------------------------------------------------------------

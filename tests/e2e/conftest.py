@@ -7,9 +7,12 @@ A test that takes a server from here runs on each topology that --topology names
     cluster      three nodes on one PostgreSQL database, which are asked in turn
     fleet-redis-kafka, fleet-amqp
                  two control nodes on one PostgreSQL database and three workers; queue on Redis and events on Kafka, or both on RabbitMQ
-By default it is standalone, and the cluster too for tests marked cluster(when="always"), or all with when="everywhere": there are files of tests
-for clusters and fleets alone, and ./test is to end in minutes. With BELFRY_TEST_LONG it is all of them, but for a test that needs one node and says why:
-@pytest.mark.standalone("why").
+By default it is standalone, and the cluster too for tests marked cluster(when="always"): there are files of tests for clusters and fleets alone, and
+./test is to end in minutes. A test about fleets runs on one of them, which its name decides, unless it is marked each_fleet. With BELFRY_TEST_LONG it is all of them, but for tests that say why not:
+    @pytest.mark.standalone("why")   needs one node
+    @pytest.mark.text("why")         is about what the API or a command says, which does not depend on who runs tasks: the cluster stands for the fleets
+    @pytest.mark.shared              the same, and it leaves no trace
+Most tests have a server of their own. Those that are marked shared or tenant share one with others: sharing.py.
 """
 
 import dataclasses
@@ -24,13 +27,17 @@ import subprocess
 import sys
 import termios
 import threading
+import zlib
 
 import pytest
+
+import passed_tests
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
 BUILD = pathlib.Path(os.environ.get("BELFRY_BUILD", ROOT / "build")).resolve()
 TIMEOUT_S = 20
+LONG = bool(os.environ.get("BELFRY_TEST_LONG"))
 
 
 @dataclasses.dataclass
@@ -117,28 +124,51 @@ TOPOLOGIES = ("standalone", "cluster", *FLEETS)
 
 def pytest_addoption(parser):
     parser.addoption("--topology", choices=TOPOLOGIES, help="run on this one only; default: what each test asks for")
+    parser.addoption("--phase", choices=("light", "heavy"), help="only what may run beside many others, or only what needs the machine for itself")
+    parser.addoption("--passed", metavar="FILE", help="append to it what passes and what fails")
+    parser.addoption("--leave-out", metavar="FILE", help="what has passed already, as --passed wrote it")
     parser.addoption("--dashboard", action="store_true", help="only the tests of the dashboard, all of them; without it the main ones run with the others")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "standalone(why): needs one node")
+    config.addinivalue_line("markers", "text(why): its subject does not depend on who runs tasks: never on a fleet")
+    config.addinivalue_line("markers", "shared: leaves no trace, so that all such tests have one server: never on a fleet")
+    config.addinivalue_line("markers", "tenant: is one tenant of a server that it shares")
+    config.addinivalue_line("markers", "own_server: shares none, though others in its file do")
+    config.addinivalue_line("markers", "heavy: runs long or measures time: ./test long runs few such tests at once, as those in faults/")
     config.addinivalue_line("markers", "dashboard_all: runs with --dashboard and in ./test long only")
-    config.addinivalue_line("markers", "cluster(when='always'): matters across nodes; with `when`, so much that ./test runs it on a cluster too, or 'everywhere'")
+    config.addinivalue_line("markers", "cluster(when='always'): matters across nodes; with `when`, so much that ./test runs it on a cluster too")
+    config.addinivalue_line("markers", "each_fleet: ./test runs it on both fleets")
+    if config.getoption("passed") and not os.environ.get("PYTEST_XDIST_WORKER"):
+        config.pluginmanager.register(passed_tests.Passed(config.getoption("passed")))
 
 
 def topologies_of(definition, chosen):
     if definition.get_closest_marker("standalone"):
         assert definition.get_closest_marker("standalone").args, f"{definition.nodeid} does not say why it needs one node"
         return ["standalone"]
+    text = definition.get_closest_marker("text")
+    assert not text or text.args, f"{definition.nodeid} does not say why it needs no fleet"
+    possible = TOPOLOGIES[:2] if text or definition.get_closest_marker("shared") else TOPOLOGIES
     marker = definition.get_closest_marker("cluster")
-    long = os.environ.get("BELFRY_TEST_LONG")
-    most = {"always": 2, "everywhere": len(TOPOLOGIES)}.get(marker.kwargs.get("when") if marker else None, 1)
-    return [t for t in (TOPOLOGIES if chosen or long else TOPOLOGIES[:most]) if chosen in (None, t)]
+    most = 2 if marker and marker.kwargs.get("when") == "always" else 1
+    wanted = possible if chosen or LONG else possible[:most]
+    return [t for t in wanted if chosen in (None, t)] or ["standalone"]  # which is then left out
+
+
+def fleets_of(definition, chosen):
+    if chosen or LONG or definition.get_closest_marker("each_fleet"):
+        return FLEETS
+    return [FLEETS[zlib.crc32(definition.name.encode()) % len(FLEETS)]]
 
 
 def pytest_generate_tests(metafunc):
+    chosen = metafunc.config.getoption("topology")
     if "topology" in metafunc.fixturenames:
-        metafunc.parametrize("topology", topologies_of(metafunc.definition, metafunc.config.getoption("topology")), indirect=True)
+        metafunc.parametrize("topology", topologies_of(metafunc.definition, chosen), indirect=True)
+    if "fleet" in metafunc.fixturenames:
+        metafunc.parametrize("fleet", fleets_of(metafunc.definition, chosen), indirect=True)
 
 
 def runs_on(item):
@@ -155,12 +185,11 @@ BROKERS = {"amqp": "rabbitmq", "rabbitmq": "rabbitmq", "kafka": "kafka"}
 
 def bound_to(nodeid):
     """What binds a test to one worker, by its name: the browser or the slow-starting broker that it needs, which then only that worker starts. In
-    ./test long, where every worker needs all brokers, fault campaigns: each has several nodes, and six at once would leave none of them
-    the time to answer before it is taken for dead."""
+    ./test long every worker needs all brokers."""
     if "dashboard/" in nodeid:
         return "dashboard"  # one browser, and one server that lives
-    if os.environ.get("BELFRY_TEST_LONG"):
-        return ("fleet faults" if "fleet" in nodeid else "faults") if "/faults/" in nodeid else None
+    if LONG:
+        return None
     return next((broker for word, broker in BROKERS.items() if word in nodeid), None)
 
 
@@ -193,16 +222,25 @@ def spread(items):
     return bound + mixed + quick[len(slow) * step:]
 
 
-def is_wanted(item, dashboard):
+def is_heavy(item):
+    """Several nodes under faults have deadlines, and six such tests at once leave no core to meet these."""
+    return item.path.parent.name == "faults" or bool(item.get_closest_marker("heavy"))
+
+
+def is_wanted(item, option, passed):
     """All tests of the dashboard take minutes, so ./test runs the main ones."""
-    if dashboard:
+    if option("topology") not in (None, runs_on(item)) or item.nodeid in passed:
+        return False
+    if option("phase") and is_heavy(item) != (option("phase") == "heavy"):
+        return False
+    if option("dashboard"):
         return item.path.parent.name == "dashboard"
-    return bool(os.environ.get("BELFRY_TEST_LONG")) or not item.get_closest_marker("dashboard_all")
+    return LONG or not item.get_closest_marker("dashboard_all")
 
 
 def pytest_collection_modifyitems(config, items):
-    chosen = config.getoption("topology")
-    kept = [item for item in items if (not chosen or runs_on(item) == chosen) and is_wanted(item, config.getoption("dashboard"))]
+    passed = passed_tests.read(config.getoption("leave_out"))
+    kept = [item for item in items if is_wanted(item, config.getoption, passed)]
     wanted = set(kept)
     left_out = [item for item in items if item not in wanted]
     if left_out:
@@ -362,7 +400,7 @@ def make_carriers(request):
     return make
 
 
-@pytest.fixture(params=FLEETS)
+@pytest.fixture
 def fleet(request):
     """On which: for tests that are about fleets alone."""
     return request.param
@@ -429,9 +467,38 @@ def wires():
         yield made
 
 
+@pytest.fixture(scope="session")
+def shared_servers(request, build, prepared_store, tmp_path_factory):
+    from cluster import Cluster
+    from fleet import Fleet
+    from server import Server
+    from sharing import SharedServers
+
+    def make(topology):
+        folder = tmp_path_factory.mktemp("shared") / "data"
+        if topology == "standalone":
+            shutil.copytree(prepared_store, folder)
+            return Server(folder)
+        url = request.getfixturevalue("postgres_server").url(request.getfixturevalue("make_prepared_database")())
+        if topology == "cluster":
+            return Cluster(folder, url)
+        return Fleet(folder, url, request.getfixturevalue("make_carriers")(topology).arguments)
+
+    servers = SharedServers(make)
+    yield servers
+    servers.stop()
+
+
 @pytest.fixture
-def server(make_server):
-    return make_server()
+def server(request, topology, tmp_path):
+    """One of its own, or one that it shares."""
+    from sharing import kind_of
+
+    kind = kind_of(request.node)
+    if kind:
+        yield from request.getfixturevalue("shared_servers").borrowed(kind, topology, tmp_path)
+    else:
+        yield request.getfixturevalue("make_server")()
 
 
 @pytest.fixture

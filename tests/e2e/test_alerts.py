@@ -21,6 +21,7 @@ def text_of(name):
     return re.search(rf"- alert: {name}\n(.*?)(?=\n      - |\Z)", RULES.read_text(), re.S)[1]
 
 
+@pytest.mark.text("rules are the same on every node")
 def test_they_are_the_rules_of_the_monitoring(client):
     """The same names, in the same order, with the same severities, thresholds and `for`."""
     found = told(client)
@@ -110,6 +111,7 @@ def test_an_alert_that_fires_is_told_once_and_so_is_its_end(make_server, receive
     assert not receiver.to("/other") and len(receiver.to("/told")) == 2
 
 
+@pytest.mark.text("rules are the same on every node")
 def test_only_the_tenant_default_is_told_of_alerts(server, client, receiver):
     acme = Tenant(server, "acme", scopes=("notifications:read", "notifications:write"))
     body = {"name": "x", "on_alert": True, "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": receiver.url("/told")}}

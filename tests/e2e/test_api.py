@@ -15,6 +15,8 @@ import pytest
 import openapi
 from server import Reply, at, now_ms, to_ms, until
 
+pytestmark = pytest.mark.tenant
+
 NOBODY = str(uuid.UUID(int=0x0190_0000_0000_7000_8000_000000000001))
 ONE_TASK = ["cancel", "pause", "resume", "run-now", "retry", "force-complete"]
 READS = ["/v1/scheduler/status", "/v1/dlq", "/v1/tasks", f"/v1/tasks/{NOBODY}", f"/v1/tasks/{NOBODY}/executions",
@@ -73,6 +75,8 @@ def alive(client):
 # the server as such
 
 
+@pytest.mark.text("no task runs")
+@pytest.mark.own_server
 def test_health_ready_and_status(client, server, far):
     assert client.get("/health", auth=False).json["status"] == "ok"
     assert client.get("/ready", auth=False).json["status"] == "ready"
@@ -82,6 +86,8 @@ def test_health_ready_and_status(client, server, far):
     assert abs(to_ms(status["time"]) - now_ms()) < 10_000
 
 
+@pytest.mark.text("no task runs")
+@pytest.mark.own_server
 def test_the_admin_key_is_the_owners_alone_and_stays(server):
     key = server.key
     assert stat.S_IMODE(os.stat(server.data_dir / "admin.key").st_mode) == 0o600
@@ -93,6 +99,7 @@ def test_the_admin_key_is_the_owners_alone_and_stays(server):
 
 
 @pytest.mark.standalone("one process owns a data directory; a database has many nodes")
+@pytest.mark.own_server
 def test_a_second_server_on_the_same_directory_is_refused(server, belfry):
     done = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(server.data_dir))
     assert done.code == 1 and "data0" in done.err, done
@@ -100,6 +107,7 @@ def test_a_second_server_on_the_same_directory_is_refused(server, belfry):
 
 
 @pytest.mark.standalone("it damages the embedded store's file")
+@pytest.mark.own_server
 def test_a_damaged_database_stops_the_start_with_a_clear_message(server, belfry):
     server.stop()
     files = [f for f in server.data_dir.iterdir() if f.suffix == ".db" or "sqlite" in f.name]
@@ -110,6 +118,7 @@ def test_a_damaged_database_stops_the_start_with_a_clear_message(server, belfry)
 
 
 @pytest.mark.standalone("each process counts for itself")
+@pytest.mark.own_server
 def test_metrics_are_what_prometheus_expects(client, receiver):
     client.wait_for(client.create(name="m", **receiver.target("/m"))["id"], "COMPLETED")
     answer = client.get("/metrics")
@@ -126,6 +135,8 @@ def test_metrics_are_what_prometheus_expects(client, receiver):
     assert judged.returncode == 0, judged
 
 
+@pytest.mark.text("no task runs")
+@pytest.mark.own_server
 def test_the_id_of_a_request_comes_back_from_every_route(client):
     """Whether it is answered or refused, with or without a valid key; a refusal has it in its body, too."""
     routes = [*WRITES, LOGIN, *(("GET", path) for path in READS + PUBLIC), ("GET", "/nowhere"), ("PUT", "/health")]
@@ -142,6 +153,8 @@ def test_the_id_of_a_request_comes_back_from_every_route(client):
     assert "x-request-id" not in refused.headers and "request_id" not in refused.json
 
 
+@pytest.mark.text("no task runs")
+@pytest.mark.own_server
 def test_openapi_describes_every_route_and_nothing_else(client):
     paths = client.get("/openapi.json").json["paths"]
     described = {(m.upper(), p.replace("{id}", NOBODY).replace("{other}", NOBODY).replace("{name}", "nobody")) for p, item in paths.items() for m in item if m in
@@ -152,6 +165,7 @@ def test_openapi_describes_every_route_and_nothing_else(client):
         assert answer.status != 405 and b"there is no route at this path" not in answer.body, (method, path, answer)
 
 
+@pytest.mark.shared
 def test_a_path_that_is_not_there_and_a_method_that_is_not(client):
     for path in ("/", "/v1", "/v1/nothing", "/v1/tasks/", "/v1/tasks/not-an-id", "/v1/tasks/../tasks", f"/v1/tasks/{NOBODY}/fly", "//v1/tasks"):
         assert_problem(client.get(path), 404)
@@ -169,6 +183,7 @@ def test_a_path_that_is_not_there_and_a_method_that_is_not(client):
 
 @pytest.mark.parametrize("key", [None, "", "Bearer", "Bearer ", "Bearer x", "Basic YTpi", "bf_x", "Bearer bf_admin00001" + "A" * 31,
                                  "Bearer " + "bf_" * 2000])
+@pytest.mark.shared
 def test_without_a_good_key_nothing_is_told_or_done(client, far, key):
     headers = {} if key is None else {"Authorization": key}
     for path in READS:
@@ -178,6 +193,7 @@ def test_without_a_good_key_nothing_is_told_or_done(client, far, key):
     assert client.get("/v1/tasks").json["tasks"] == []
 
 
+@pytest.mark.shared
 def test_a_key_with_one_letter_changed_opens_nothing(server):
     client, key = server.client(), server.key
     for i in (4, len(key) // 2, len(key) - 1):
@@ -228,6 +244,7 @@ BAD_BODIES = {
 
 
 @pytest.mark.parametrize("change", BAD_BODIES)
+@pytest.mark.shared
 def test_a_bad_field_is_refused_by_its_name(client, receiver, change):
     body = {**({} if change == "no target" else receiver.target("/x")), **BAD_BODIES[change]}
     problem = assert_problem(client.post("/v1/tasks", body), 400)
@@ -242,11 +259,13 @@ BAD_TEXTS = [b"", b"{", b"[]", b"null", b"5", b'"x"', b'{"name": "x",}', b'{"nam
 
 @pytest.mark.parametrize("text", BAD_TEXTS, ids=lambda t: repr(t[:24]))
 @pytest.mark.parametrize("path", ["/v1/tasks", "/v1/recurring-tasks"])
+@pytest.mark.shared
 def test_what_is_no_task_in_json_is_refused(client, path, text):
     assert_problem(client.post(path, raw=text, headers={"Content-Type": "application/json"}), 400)
     assert alive(client)
 
 
+@pytest.mark.text("no task runs")
 def test_bad_texts_are_refused_everywhere_else_too(client, far):
     task = client.create(**far)
     for text in BAD_TEXTS[1:]:
@@ -256,12 +275,14 @@ def test_bad_texts_are_refused_everywhere_else_too(client, far):
     assert client.task(task["id"])["version"] == 1
 
 
+@pytest.mark.shared
 def test_other_media_types_are_refused(client, far):
     raw = json.dumps(far).encode()
     for kind in ("text/plain", "application/xml", "multipart/form-data; boundary=x"):
         assert_problem(client.post("/v1/tasks", raw=raw, headers={"Content-Type": kind}), 415)
 
 
+@pytest.mark.text("no task runs")
 def test_a_task_comes_back_as_it_was_sent(client, receiver):
     sent = {"name": "Täglich ☂ 日本", "task_type": "report.daily", "queue": "mail", "priority": 8, "run_at": "2031-02-10T08:00:00.250Z",
             "delivery": "AT_MOST_ONCE", "timeout_ms": 1234, "metadata": {"team": "a", "deep": [1, {"x": None}]}, "payload": {"big": 9007199254740993},
@@ -280,6 +301,7 @@ def test_a_task_comes_back_as_it_was_sent(client, receiver):
 # too much
 
 
+@pytest.mark.text("no task runs")
 def test_a_body_that_is_too_large_is_refused_and_the_next_request_is_served(client, far):
     for path, limit in (("/v1/tasks", 1 << 20), ("/v1/tasks/batch", 16 << 20)):
         raw = b'{"name": "' + b"x" * limit + b'"}'
@@ -287,6 +309,7 @@ def test_a_body_that_is_too_large_is_refused_and_the_next_request_is_served(clie
     client.create(**far)
 
 
+@pytest.mark.shared
 def test_a_declared_length_beyond_reason_is_refused_at_once(server):
     for length in ("99999999999999", "18446744073709551616", "-1", "x"):
         with socket.create_connection(("127.0.0.1", server.port), timeout=30) as s:
@@ -295,6 +318,7 @@ def test_a_declared_length_beyond_reason_is_refused_at_once(server):
     assert alive(server.client())
 
 
+@pytest.mark.shared
 def test_long_paths_and_many_headers_are_refused(client):
     assert client.get("/v1/tasks?name=" + "x" * 9000).status == 414
     assert client.get("/v1/tasks", headers={"X-Long": "y" * 17_000}).status == 431
@@ -311,6 +335,7 @@ RAW = [b"\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x0
 
 
 @pytest.mark.parametrize("raw", RAW, ids=lambda r: repr(r[:30]))
+@pytest.mark.shared
 def test_bytes_that_are_no_request_do_no_harm(server, raw):
     with socket.create_connection(("127.0.0.1", server.port), timeout=1) as s:
         try:
@@ -320,9 +345,9 @@ def test_bytes_that_are_no_request_do_no_harm(server, raw):
             answer = b""  # closed, or still hoping for the rest: until its time is over
     assert answer == b"" or answer[9:10] == b"4" or answer[9:12] == b"505", answer[:100]
     assert alive(server.client())
-    server.stop()
 
 
+@pytest.mark.own_server
 def test_a_client_that_goes_away_in_the_middle_does_no_harm(server, receiver):
     text = json.dumps({"name": "half", **receiver.target("/half")}).encode()
     head = f"POST /v1/tasks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.key}\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
@@ -337,6 +362,7 @@ def test_a_client_that_goes_away_in_the_middle_does_no_harm(server, receiver):
     server.stop()
 
 
+@pytest.mark.shared
 def test_slow_clients_do_not_keep_others_waiting(server):
     slow = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(200)]
     for s in slow:
@@ -344,7 +370,6 @@ def test_slow_clients_do_not_keep_others_waiting(server):
     assert alive(server.client())
     for s in slow:
         s.close()
-    server.stop()
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -352,6 +377,7 @@ def test_slow_clients_do_not_keep_others_waiting(server):
 
 
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
 def test_if_match_guards_patch_and_delete(client, far):
     task = client.create(**far)
     path = f"/v1/tasks/{task['id']}"
@@ -366,6 +392,7 @@ def test_if_match_guards_patch_and_delete(client, far):
 
 @pytest.mark.cluster(when="always")
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
 def test_of_many_edits_of_one_version_one_wins(server, far):
     task = server.client().create(**far)
 
@@ -383,6 +410,7 @@ def test_of_many_edits_of_one_version_one_wins(server, far):
 
 
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
 def test_edits_without_a_version_all_come_through(server, far):
     task = server.client().create(**far)
 
@@ -400,6 +428,7 @@ def test_edits_without_a_version_all_come_through(server, far):
 
 @pytest.mark.cluster(when="always")
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
 def test_the_same_key_gives_the_same_answer_to_every_kind_of_change(client, far):
     task = client.create(**far)
     path = f"/v1/tasks/{task['id']}"
@@ -415,10 +444,12 @@ def test_the_same_key_gives_the_same_answer_to_every_kind_of_change(client, far)
 
 
 @pytest.mark.parametrize("key", ["x" * 300, "ä", "tab\there"])
+@pytest.mark.shared
 def test_a_bad_idempotency_key_is_refused(client, far, key):
     assert_problem(client.post("/v1/tasks", far, headers={"Idempotency-Key": key.encode()}), 400)
 
 
+@pytest.mark.text("no task runs")
 def test_keys_can_be_made_mandatory(make_server, far):
     server = make_server(env={"BELFRY_API_REQUIRE_IDEMPOTENCY_KEY": "true"})
     client = server.client()
@@ -449,6 +480,7 @@ def test_a_batch_as_lines(client, receiver, far):
 
 
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
 def test_a_batch_has_ten_thousand_tasks_and_no_more(client):
     one = {"delay": "1d", "target_type": "NOOP"}
     answer = client.post("/v1/tasks/batch", [one] * 10_000)
@@ -458,12 +490,14 @@ def test_a_batch_has_ten_thousand_tasks_and_no_more(client):
     assert client.get("/v1/tasks?page=1").json["pagination"]["total"] == 10_000
 
 
+@pytest.mark.shared
 def test_a_batch_where_all_fail_creates_nothing(client):
     answer = client.post("/v1/tasks/batch", [{"x": 1}, {"y": 2}])
     assert (answer.status, answer.json["created"], answer.json["failed"]) == (201, 0, 2)
 
 
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
 def test_both_pagings_show_each_task_once(client):
     ids = [t["id"] for t in client.post("/v1/tasks/batch", [{"name": f"p{i}", "delay": "1d", "target_type": "NOOP"} for i in range(57)]).json["tasks"]]
     by_cursor, cursor = [], ""
@@ -479,6 +513,7 @@ def test_both_pagings_show_each_task_once(client):
     assert by_cursor == by_page == sorted(ids, reverse=True)
 
 
+@pytest.mark.text("no task runs")
 def test_names_from_other_schedulers_are_accepted(client, receiver):
     worker = client.create(type="email.send", payload={"to": "a@example.com"}, scheduled_at=at(now_ms() + 86_400_000))
     assert (worker["type"], worker["task_type"], worker["target_type"], worker["timeout_ms"]) == ("ONE_TIME", "email.send", "WORKER", None)
@@ -493,10 +528,12 @@ def test_names_from_other_schedulers_are_accepted(client, receiver):
     assert 0 <= to_ms(spread["next_execution"]) - to_ms(spread["run_at"]) < 500
 
 
+@pytest.mark.shared
 def test_the_server_serves_the_description_that_answers_are_held_to(client):
     assert client.get("/openapi.json").json == openapi.description()
 
 
+@pytest.mark.text("no task runs")
 def test_filters_and_bad_queries(client, far):
     client.create(**{**far, "name": "alpha one", "queue": "a", "task_type": "x.y"})
     client.create(**{**far, "name": "alpha two", "delay": "2d"})
@@ -513,6 +550,7 @@ def test_filters_and_bad_queries(client, far):
 
 
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
 def test_a_brief_list_shows_what_a_screen_needs(client, far):
     made = client.create(**{**far, "name": "big", "payload": {"text": "x" * 10_000}, "metadata": {"team": "a"}})
     [whole] = client.get("/v1/tasks?name=big").json["tasks"]
@@ -557,6 +595,7 @@ def test_what_ran_is_listed_over_all_tasks(client, receiver):
 
 
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
 def test_the_recurring_view_is_the_same_resource(client, receiver, far):
     one_time = client.create(**far)
     body = {"name": "r", "cron_expression": "0 8 * * MON-FRI", "time_zone": "Europe/Berlin", **receiver.target("/r")}
@@ -575,6 +614,7 @@ def test_the_recurring_view_is_the_same_resource(client, receiver, far):
     assert_problem(client.get(f"/v1/tasks/{one_time['id']}/occurrences"), 404)
 
 
+@pytest.mark.shared
 def test_a_task_that_is_not_there_is_404_everywhere(client):
     for path in (p for p in READS if NOBODY in p):
         assert_problem(client.get(path), 404)
@@ -593,6 +633,8 @@ def test_what_is_over_stays_over(client):
 
 
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
+@pytest.mark.own_server
 def test_everything_is_there_after_a_kill(server, far):
     client = server.client()
     tasks = [client.create(**{**far, "name": f"n{i}"}) for i in range(20)]
@@ -607,6 +649,7 @@ def test_everything_is_there_after_a_kill(server, far):
 
 
 @pytest.mark.cluster
+@pytest.mark.own_server
 def test_hundreds_of_clients_at_once(server, receiver):
     answers = []
 

@@ -252,6 +252,7 @@ def test_every_route_that_writes_leaves_one_row(world):
 
 
 @pytest.mark.cluster(when="always")
+@pytest.mark.text("the node that answers writes the row")
 def test_a_repeated_key_and_a_refused_request_leave_no_row(world):
     key, headers = world.new_key()
     for _ in range(3):
@@ -279,6 +280,7 @@ CHANGES_NOTHING = {
 
 
 @pytest.mark.cluster(when="always")
+@pytest.mark.text("the node that answers writes the row")
 def test_a_request_that_changes_nothing_leaves_no_row_and_no_version(world):
     for route, (make, body) in CHANGES_NOTHING.items():
         method, path = route.split(" ")
@@ -327,6 +329,7 @@ def test_a_job_leaves_one_row_whatever_it_changes(world):
     assert not [row for row in world.rows(action="POST%20/v1/tasks/%7Bid%7D/*")]
 
 
+@pytest.mark.text("the node that answers writes the row")
 def test_a_dedupe_key_that_moves_a_task_leaves_a_row(world):
     key, headers = world.new_key()
     body = {**FAR, "dedupe_key": "one", "dedupe_window_seconds": 3600, "dedupe_action": "RESCHEDULE"}
@@ -339,6 +342,7 @@ def test_a_dedupe_key_that_moves_a_task_leaves_a_row(world):
     assert len(world.rows(key=key)) == 2
 
 
+@pytest.mark.text("the node that answers writes the row")
 def test_tenants_see_their_own_rows(world):
     tenant(world)
     key, headers = world.new_key("tasks:write", "audit:read", tenant="acme")
@@ -360,6 +364,7 @@ def test_tenants_see_their_own_rows(world):
     assert {row["tenant"] for row in world.rows(tenant="acme")} == {"acme"}
 
 
+@pytest.mark.text("the node that answers writes the row")
 def test_filters_and_pages(world):
     before = at(now_ms() - (100 if world.shared else 1))
     made = [task(world) for _ in range(5)]
@@ -424,6 +429,7 @@ def test_nobody_changes_rows_and_retention_takes_them(world, belfry):
 
 
 @pytest.mark.cluster(when="always")
+@pytest.mark.text("the node that answers writes the row")
 def test_the_command_prints_it(world, belfry):
     made = task(world)
     env = {"BELFRY_SERVER": world.server.turn().url, "BELFRY_KEY": world.server.key}
@@ -479,6 +485,7 @@ def test_a_row_keeps_the_reason_and_the_end_of_its_act(world, belfry, monkeypatc
 
 
 @pytest.mark.cluster(when="always")
+@pytest.mark.text("the node that answers writes the row")
 def test_names_are_those_of_the_time_of_the_act(world, belfry):
     env = {"BELFRY_SERVER": world.server.turn().url, "BELFRY_KEY": world.server.key}
     made = world.client.post("/v1/api-keys", {"name": "déployer", "scopes": ["admin"]}).json
@@ -507,6 +514,7 @@ def test_names_are_those_of_the_time_of_the_act(world, belfry):
 
 
 @pytest.mark.cluster(when="always")
+@pytest.mark.text("the node that answers writes the row")
 def test_the_command_finds_keys_by_id_and_name(world, belfry):
     env = {"BELFRY_SERVER": world.server.turn().url, "BELFRY_KEY": world.server.key}
     made = world.client.post("/v1/api-keys", {"name": "deployer", "scopes": ["tasks:write"]}).json
@@ -520,6 +528,7 @@ def test_the_command_finds_keys_by_id_and_name(world, belfry):
     assert [row["object"] for row in world.client.get("/v1/audit?key=bf_" + made["id"]).json["audit"]] == [answer.json["id"]]
 
 
+@pytest.mark.text("the node that answers writes the row")
 def test_times_in_the_wrong_order_are_refused(world, belfry):
     refused = world.client.get("/v1/audit?from=2026-02-10T08:00:00Z&to=2026-02-10T07:00:00Z")
     assert refused.status == 400 and refused.json["errors"][0]["field"] == "to", refused

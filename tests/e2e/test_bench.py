@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 SCENARIOS = {
     "create": ["single, 64 connections (tasks/s)", "single, 64 connections: server CPU (us/task)", "batches of 1000 (tasks/s)"],
     "noop": ["claim, run and settle (tasks/s)", "claim, run and settle: server CPU (us/task)"],

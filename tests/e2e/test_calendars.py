@@ -9,6 +9,8 @@ import pytest
 from server import to_ms, until
 from test_api import BAD_TEXTS, alive, assert_problem
 
+pytestmark = pytest.mark.tenant
+
 UTC = datetime.timezone.utc
 
 
@@ -52,6 +54,7 @@ def daily(client, calendar, **more):
 # JSON
 
 
+@pytest.mark.text("no task runs")
 def test_a_calendar_comes_back_as_it_was_sent(client):
     sent = {"description": "Büro", "excluded_weekdays": ["SAT", "SUN"], "excluded": ["2026-12-24", {"date": "2026-12-25", "name": "Weihnachten"}],
             "included": [{"date": "2026-12-26", "name": "Inventur"}]}
@@ -82,6 +85,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
+@pytest.mark.shared
 def test_a_bad_calendar_is_refused_by_its_field(client, case):
     body, field = BAD[case]
     problem = assert_problem(put(client, "c", body), 400)
@@ -89,6 +93,7 @@ def test_a_bad_calendar_is_refused_by_its_field(client, case):
     assert_problem(client.get("/v1/calendars/c"), 404)
 
 
+@pytest.mark.shared
 def test_bad_texts_do_no_harm(client):
     for text in BAD_TEXTS:
         answer = client.request("PUT", "/v1/calendars/c", raw=text, headers={"Content-Type": "application/json"})
@@ -103,6 +108,7 @@ def test_bad_texts_do_no_harm(client):
 # iCalendar
 
 
+@pytest.mark.text("no task runs")
 def test_an_icalendar_file_becomes_excluded_dates(client):
     year = today().year + 1
     text = ical(f"UID:1\r\nSUMMARY:Neu\r\n jahr\r\nDTSTART;VALUE=DATE:{year}0101\r\nDTEND;VALUE=DATE:{year}0102",
@@ -122,6 +128,7 @@ def test_an_icalendar_file_becomes_excluded_dates(client):
     assert_problem(put(client, "de?weekends=exclude", {}), 400)
 
 
+@pytest.mark.text("no task runs")
 def test_repeats_are_written_out_for_ten_years_and_exceptions_are_honoured(client):
     y = today().year
     text = ical(f"UID:1\r\nSUMMARY:Mayday\r\nDTSTART;VALUE=DATE:20000501\r\nRRULE:FREQ=YEARLY\r\nEXDATE;VALUE=DATE:{y + 2}0501",
@@ -158,6 +165,7 @@ BAD_ICAL = {
 
 
 @pytest.mark.parametrize("case", BAD_ICAL)
+@pytest.mark.shared
 def test_a_bad_icalendar_file_is_refused_with_the_reason(client, case):
     text, says = BAD_ICAL[case]
     problem = assert_problem(put_ical(client, "c", text), 400)
@@ -165,6 +173,7 @@ def test_a_bad_icalendar_file_is_refused_with_the_reason(client, case):
     assert_problem(client.get("/v1/calendars/c"), 404)
 
 
+@pytest.mark.shared
 def test_rules_whose_dates_never_come_do_not_keep_the_server(client):
     """Each of them is searched for centuries by the library; together they would take minutes."""
     event = "SUMMARY:never\r\nDTSTART;VALUE=DATE:19000101\r\nRRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"
@@ -180,6 +189,7 @@ def test_rules_whose_dates_never_come_do_not_keep_the_server(client):
 
 
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
 def test_a_task_skips_excluded_days_and_follows_a_change(client):
     put(client, "off", {"excluded": [str(day(i)) for i in range(3)]})
     task = daily(client, "off")
@@ -219,6 +229,7 @@ def test_what_was_spawned_by_the_old_calendar_does_not_fire(client, receiver):
 
 
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
 def test_a_calendar_in_use_is_not_deleted(client):
     put(client, "used", {})
     names = [daily(client, "used", name=f"report {i}")["id"] for i in range(5)]
@@ -234,6 +245,7 @@ def test_a_calendar_in_use_is_not_deleted(client):
 
 
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
 def test_no_task_is_left_without_its_calendar_however_they_race(server):
     """Creates and deletes at once: a calendar that is gone has no users, one that is used is there."""
     def create(i):
@@ -259,6 +271,8 @@ def test_no_task_is_left_without_its_calendar_however_they_race(server):
     assert made <= there, made - there
 
 
+@pytest.mark.text("no task runs")
+@pytest.mark.own_server
 def test_calendars_are_there_after_a_kill(server):
     client = server.client()
     put(client, "off", {"excluded": [str(day(i)) for i in range(3)]})
@@ -272,6 +286,7 @@ def test_calendars_are_there_after_a_kill(server):
     assert to_ms(task["next_execution"]) > 0
 
 
+@pytest.mark.text("no task runs")
 def test_explain_says_that_times_are_left_out(client):
     assert put(client, "closed", {"excluded": [str(day(n)) for n in range(4)]}).status == 201
     task = daily(client, "closed")

@@ -291,6 +291,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
+@pytest.mark.shared
 def test_what_makes_no_sense_is_refused(client, name):
     body, field = BAD[name]
     problem = assert_problem(client.post("/v1/tasks", {"target_type": "NOOP", **body}), 400)

@@ -159,6 +159,7 @@ def test_runs_of_one_task_meet_wherever_they_are(cluster, receiver, policy):
 
 @pytest.mark.parametrize("part", range(ROUNDS))
 @pytest.mark.parametrize("how", ["kill", "stop"])
+@pytest.mark.heavy
 def test_limits_hold_while_nodes_die_and_nothing_stays_taken(cluster, receiver, counts, how, part):
     """What was in flight on the dead node is an orphan from then on; its slots and places are free again, and all are used at the end."""
     seed = new_seed()

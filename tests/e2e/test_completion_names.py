@@ -10,6 +10,8 @@ import pytest
 from conftest import TIMEOUT_S
 from server import until
 
+pytestmark = [pytest.mark.tenant, pytest.mark.text("names that a shell completes")]
+
 HURRY_S = 1.5  # the limit is 0.2 s; sanitizers and a busy machine take the rest
 
 
@@ -54,6 +56,7 @@ def test_dead_letters_are_offered_for_retry(complete, client):
     assert complete("retry", "") == [("dead", dead["id"]), (dead["id"], "dead")]
 
 
+@pytest.mark.own_server
 def test_names_of_queues_calendars_tenants_and_keys_are_offered(complete, client):
     assert client.request("PUT", "/v1/queues/mail", {"weight": 5}).status in (200, 201)
     assert client.request("PUT", "/v1/calendars/holidays", {"excluded": ["2027-01-01"]}).status in (200, 201)
@@ -77,6 +80,7 @@ def test_the_server_of_the_line_itself_is_asked(belfry, server, client):
 
 
 @pytest.mark.parametrize("how", ["refused", "silent", "no URL", "wrong key"])
+@pytest.mark.shared
 def test_without_an_answer_nothing_is_offered_and_nothing_said(belfry, server, how):
     with socket.create_server(("127.0.0.1", 0)) as listener:  # takes connections and never answers
         url = {"refused": "http://127.0.0.1:1", "silent": f"http://127.0.0.1:{listener.getsockname()[1]}", "no URL": "x",

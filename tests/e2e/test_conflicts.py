@@ -9,7 +9,7 @@ import pytest
 from oracle import assert_none_dropped, most_at_once
 from server import Reply, at, now_ms, to_ms, until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.tenant, pytest.mark.cluster]
 
 HOUR_MS = 3600 * 1000
 SOON_MS = 2000  # generous: what is promised is milliseconds, and the figure is printed
@@ -146,6 +146,7 @@ def test_cancel_previous_breaks_off_the_run_before(client, receiver, held, topol
 
 @pytest.mark.cluster(when="always")
 @pytest.mark.parametrize("policy", ["SKIP", "CANCEL_PREVIOUS"])
+@pytest.mark.own_server
 def test_a_run_that_is_held_back_before_its_time_costs_no_other(client, receiver, policy):
     """Runs are claimed seconds ahead of their time. One that was claimed and has not begun is no run that is not over."""
 
@@ -326,6 +327,7 @@ def keyed(receiver, path, key, **more):
     return {"name": path, "dedupe_key": key, **receiver.target(path), **more}
 
 
+@pytest.mark.own_server
 def test_the_second_task_with_a_key_is_the_first(client, receiver):
     first = client.create(**keyed(receiver, "/d", "order 1", delay="300ms"))
     assert first["dedupe_key"] == "order 1" and first["dedupe_window_seconds"] == 3600 and "deduplicated" not in first
@@ -369,6 +371,7 @@ def test_a_key_is_free_when_its_window_is_over(client, receiver):
     assert to_ms(second["created_at"]) - to_ms(first["created_at"]) >= 1000
 
 
+@pytest.mark.text("no task runs")
 def test_deleting_a_task_frees_its_key_and_cancelling_does_not(client, receiver):
     first = client.create(**keyed(receiver, "/x", "k", delay="1h"))
     client.act(first["id"], "cancel")
@@ -406,6 +409,7 @@ def test_replace_moves_it_and_sends_what_came_last(client, receiver):
     assert call.scheduled_ms == due_ms and json.loads(call.body) == {"n": 2} and receiver.to("/first") == []
 
 
+@pytest.mark.text("no task runs")
 def test_creates_move_a_task_no_further_than_it_may_wait(client, receiver):
     moving = dict(dedupe_action="RESCHEDULE", dedupe_max_wait_seconds=90)
     first = client.create(**keyed(receiver, "/w", "wait", delay="1m", **moving))
@@ -418,6 +422,7 @@ def test_creates_move_a_task_no_further_than_it_may_wait(client, receiver):
         assert client.post("/v1/tasks", {"target_type": "NOOP", **body}).json["errors"][0]["field"] == "dedupe_max_wait_seconds"
 
 
+@pytest.mark.text("no task runs")
 def test_a_paused_task_is_moved_and_stays_paused(client, receiver):
     first = client.create(**keyed(receiver, "/p", "p", delay="1h"))
     client.act(first["id"], "pause")
@@ -471,6 +476,7 @@ def test_a_repeated_create_gets_the_first_answer_whatever_became_of_the_task(cli
     check()
 
 
+@pytest.mark.text("no task runs")
 def test_an_idempotency_key_keeps_the_answer_that_was_given(client, receiver):
     first = client.post("/v1/tasks", keyed(receiver, "/i", "i", delay="1h"), key="a")
     again = client.post("/v1/tasks", keyed(receiver, "/i", "i", delay="1h"), key="a")
@@ -518,6 +524,7 @@ def test_each_element_of_a_batch_is_looked_at_by_itself(client, receiver):
     assert (found["created"], found["deduplicated"], found["tasks"][0]["id"]) == (0, 1, ids[3])
 
 
+@pytest.mark.own_server
 def test_a_key_outlives_the_process(server, client, receiver):
     first = client.create(**keyed(receiver, "/o", "o", delay="1h", dedupe_window_seconds=86400))
     server.kill()
@@ -588,6 +595,7 @@ def test_an_occurrence_expires_while_its_queue_is_paused(client, receiver):
 
 
 @pytest.mark.standalone("it ends the one process")
+@pytest.mark.own_server
 def test_a_worker_task_that_is_released_after_a_restart_still_expires(server, client, receiver, held):
     release = held("/first")
     first = client.create(name="first", **receiver.target("/first"))
@@ -674,11 +682,13 @@ def test_a_failed_task_that_is_retried_by_hand_has_its_time_again(client, receiv
     ({"expires_after_seconds": 10**18}, "expires_after_seconds"),
     ({"waiting_for": {}}, "waiting_for"),
 ])
+@pytest.mark.shared
 def test_what_can_not_be_is_refused_by_its_field(client, body, field):
     answer = client.post("/v1/tasks", {"target_type": "NOOP", **body})
     assert answer.status == 400 and answer.json["errors"][0]["field"] == field, answer
 
 
+@pytest.mark.text("no task runs")
 def test_keys_of_every_character_are_kept_apart(client, receiver):
     keys = ["k", "K", "k ", "k:1", "k%", "k'; DROP TABLE tasks; --", "ü", "u\u0308", "\U0001f514" * 50, "k" * 200]
     made = [client.create(delay="1h", target_type="NOOP", dedupe_key=k, concurrency_key=k) for k in keys]
@@ -688,6 +698,7 @@ def test_keys_of_every_character_are_kept_apart(client, receiver):
         assert (answer.status, answer.json["id"], answer.json["dedupe_key"], answer.json["concurrency_key"]) == (200, task["id"], key, key)
 
 
+@pytest.mark.text("no task runs")
 def test_a_dedupe_key_can_not_be_changed(client, receiver):
     task = client.create(delay="1h", target_type="NOOP", dedupe_key="a")
     answer = client.request("PATCH", f"/v1/tasks/{task['id']}", {"dedupe_key": "b"})

@@ -4,7 +4,7 @@ import pytest
 
 from server import Reply, until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.tenant, pytest.mark.cluster]
 
 
 def graph(client, task_id):
@@ -121,6 +121,7 @@ def test_errors_name_the_element_and_the_remedy(client, receiver):
         assert says in answer.json["detail"]
 
 
+@pytest.mark.own_server
 def test_a_chain_survives_kills(server, client, receiver):
     """Each link is killed around; no link starts before the one before it, and none is forgotten."""
     ids = [client.create(delay="1h", **receiver.target("/0"))["id"]]

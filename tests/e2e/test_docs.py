@@ -212,6 +212,7 @@ def test_the_example_receiver_refuses_a_lower_fence(example):
         assert db.execute("SELECT fence, done FROM seen").fetchall() == [(6, 1)]
 
 
+@pytest.mark.text("the example is on one machine")
 def test_the_example_receiver_works_with_belfry(example, client):
     url, database = example
     task = client.create(target_type="HTTP_CALLBACK", target_config={"url": url, "body": {"n": 1}})

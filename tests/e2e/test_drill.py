@@ -19,6 +19,8 @@ from test_alerts import told
 from test_metrics import figures
 from test_transitions import transitions
 
+pytestmark = pytest.mark.heavy
+
 RUNBOOK = pathlib.Path(__file__).parents[2] / "docs/RUNBOOK.md"
 HOUR_MS = 3600_000
 JUDGED_S = 100  # a minute ends, and is judged 10 s later

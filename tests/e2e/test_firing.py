@@ -13,7 +13,7 @@ import pytest
 
 from server import Reply, at, now_ms, to_ms, until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.tenant, pytest.mark.cluster]
 
 HOUR_MS = 3600 * 1000
 
@@ -201,6 +201,7 @@ def test_at_most_once_is_tried_again_when_nobody_was_reached(client):
         assert client.wait_for(task["id"], "FAILED")["attempts"] == 3
 
 
+@pytest.mark.own_server
 def test_at_most_once_lost_in_a_kill_is_failed_and_not_run_again(server, receiver):
     hold = threading.Event()
     receiver.answer("/amo", Reply(hold=hold))
@@ -220,6 +221,7 @@ def test_at_most_once_lost_in_a_kill_is_failed_and_not_run_again(server, receive
     assert [x["status"] for x in failed["executions"]] == ["LOST"]
 
 
+@pytest.mark.own_server
 def test_a_call_lost_in_a_kill_runs_again_and_the_loss_is_recorded(server, receiver):
     hold = threading.Event()
     receiver.answer("/lost", Reply(hold=hold), Reply(200))
@@ -529,6 +531,7 @@ def test_what_was_missed_longer_than_the_window_is_skipped_and_said(make_server,
     assert client.task(task["id"])["skipped_count"] == 6 - len(calls)
 
 
+@pytest.mark.own_server
 def test_a_recurring_task_survives_restarts_without_a_gap(server, receiver):
     client = server.client()
     task = client.create(name="beat", interval_seconds=1, catch_up_mode="RUN_ALL_MISSED", overlap_policy="ALLOW",  # with what a queue still has
@@ -574,6 +577,7 @@ def test_tasks_whose_time_zone_is_gone_do_not_hold_up_the_others(make_server, re
 
 
 @pytest.mark.cluster(when="always")
+@pytest.mark.own_server
 def test_one_idempotency_key_makes_one_task_however_often_and_whenever_it_comes(server, receiver):
     body = {"name": "k", "delay": "300ms", **receiver.target("/k")}
 

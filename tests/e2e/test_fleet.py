@@ -82,6 +82,7 @@ def test_a_killed_workers_tasks_run_elsewhere_within_five_seconds(make_fleet, re
     assert silent[0]["name"].endswith(process_of(busiest))
 
 
+@pytest.mark.each_fleet
 def test_a_worker_whose_clock_is_an_hour_off_does_as_the_others(make_fleet, fleet, receiver, clocks):
     """RabbitMQ has no clock to ask: there a worker's own says what is too late, and when it was."""
     has_clock = fleet != "fleet-amqp"
@@ -102,6 +103,7 @@ def test_a_worker_whose_clock_is_an_hour_off_does_as_the_others(make_fleet, flee
     assert {w["state"] for w in one.known_workers()} == {"alive"}
 
 
+@pytest.mark.each_fleet
 def test_what_runs_for_longer_than_rabbitmq_lets_it_is_refused_when_it_is_asked_for(make_fleet, fleet, receiver):
     if fleet != "fleet-amqp":
         pytest.skip("only RabbitMQ takes tasks away by itself")
@@ -164,6 +166,7 @@ def test_what_nobody_can_run_waits_and_is_run_by_who_comes(make_fleet, receiver)
 
 @pytest.mark.standalone("a fleet has workers")
 @pytest.mark.parametrize("wish", [{"requires": ["gpu"]}, {"resources": {"cpu": 1}}])
+@pytest.mark.shared
 def test_a_task_that_asks_for_a_worker_is_refused_where_there_is_none(client, wish):
     answer = client.post("/v1/tasks", {"run_at": at(now_ms() + 60_000), "target_type": "NOOP", **wish})
     assert answer.status in (400, 422) and "--queue" in answer.json["errors"][0]["message"], answer
@@ -216,6 +219,7 @@ def test_workers_and_nodes_wait_for_a_queue_that_is_not_there_yet(make_fleet, re
     client.wait_for(client.create(run_at=at(now_ms()), **receiver.target("/hello"))["id"], "COMPLETED")
 
 
+@pytest.mark.each_fleet
 def test_passwords_are_seen_nowhere(make_fleet, fleet):
     if fleet != "fleet-amqp":
         pytest.skip("only RabbitMQ has a password here")

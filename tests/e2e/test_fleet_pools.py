@@ -75,6 +75,7 @@ def test_what_is_missing_is_forgotten_when_its_tasks_are_cancelled(make_fleet):
     until(lambda: not any(without_worker(fleet)), why=lambda: f"{without_worker(fleet)}")
 
 
+@pytest.mark.heavy
 def test_a_pool_that_is_behind_delays_no_other(make_fleet, receiver, undisturbed):
     fleet = make_fleet(workers=2, worker_arguments=[("--priorities", "0-6", "--concurrency", "4"), ("--priorities", "7-9", "--concurrency", "20")])
     client = fleet.client()
@@ -90,6 +91,7 @@ def test_a_pool_that_is_behind_delays_no_other(make_fleet, receiver, undisturbed
     assert len(receiver.to("/slow")) < IMPOSSIBLE / 2  # the other pool was behind all the time
 
 
+@pytest.mark.each_fleet
 def test_how_long_a_silent_worker_keeps_a_delivery_is_a_setting(make_fleet, fleet, receiver):
     if fleet == "fleet-amqp":
         pytest.skip("RabbitMQ notices that a connection is gone")

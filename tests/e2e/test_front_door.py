@@ -11,6 +11,8 @@ import pytest
 import framing
 from server import TIMEOUT_S, until
 
+pytestmark = pytest.mark.text("the front door is a node's own")
+
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 MASK = (1 << 64) - 1
 
@@ -151,6 +153,7 @@ def test_slow_readers_hold_a_quarter_of_the_room_for_answers(server):
 
 
 @pytest.mark.parametrize("what", framing.NAMES)
+@pytest.mark.shared
 def test_unclear_framing_ends_the_connection(server, what):
     client = server.client()
     got, closed = exchange(server, dict(framing.cases(framing.hidden_request(server.key, "hidden"), server.key))[what])

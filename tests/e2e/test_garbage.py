@@ -11,6 +11,8 @@ import pytest
 
 from server import TIMEOUT_S, until
 
+pytestmark = pytest.mark.text("the front door is a node's own")
+
 HEAD = b"GET /health HTTP/1.1\r\nHost: x\r\n"
 POST = b"POST /v1/tasks HTTP/1.1\r\nHost: x\r\n"
 
@@ -75,6 +77,7 @@ def talkative(make_server):
 
 
 @pytest.mark.parametrize("what, data, expected", CASES, ids=[c[0] for c in CASES])
+@pytest.mark.shared
 def test_what_cannot_be_read_is_refused(server, what, data, expected):
     _, got = say(server, data)
     assert set(statuses(got)) <= expected, got[:300]
@@ -84,6 +87,7 @@ def test_what_cannot_be_read_is_refused(server, what, data, expected):
     client.close()
 
 
+@pytest.mark.shared
 def test_a_body_is_never_read_as_the_next_request(server):
     """A proxy in front may take a blank before the colon for nothing, and see one request where we see two."""
     hidden = b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -7,7 +7,7 @@ import pytest
 
 from server import Reply, until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.tenant, pytest.mark.cluster]
 
 
 def job_over(client, job):
@@ -80,6 +80,7 @@ def test_a_bulk_cancel_aborts_what_runs(client, receiver):
     assert done["done"] == 1 and client.wait_for(running, "CANCELLED")
 
 
+@pytest.mark.own_server
 def test_a_bulk_action_goes_on_after_the_server_was_killed(server, client):
     batch(client, [{"name": f"k{i}", "queue": "k", "delay": "1h", "target_type": "NOOP"} for i in range(6000)])
     job = ask(client, "/v1/tasks/bulk", action="run-now", filter={"queue": "k"})
@@ -114,11 +115,13 @@ def test_a_job_can_be_cancelled_and_says_so(client):
     ({"action": "pause", "filter": [1]}, "filter"),
     ({"action": "pause", "filter": {"queue": ""}}, "filter.queue"),
 ])
+@pytest.mark.shared
 def test_a_wrong_bulk_request_names_the_field(client, body, field):
     answer = client.post("/v1/tasks/bulk", body)
     assert answer.status == 400 and answer.json["errors"][0]["field"] == field, answer
 
 
+@pytest.mark.text("no task runs")
 def test_the_same_key_asks_for_one_job(client):
     first = client.post("/v1/tasks/bulk", {"action": "pause", "filter": {"queue": "none"}}, key="once")
     again = client.post("/v1/tasks/bulk", {"action": "pause", "filter": {"queue": "none"}}, key="once")
@@ -223,8 +226,9 @@ def test_the_command_line_follows_a_job_to_its_end(server, client, belfry):
 
 
 @pytest.mark.parametrize("nothing", [{}, {"all": False}, {"name": None}, {"type": None, "status": None}])
+@pytest.mark.shared
 def test_a_filter_that_names_nothing_does_not_mean_everything(client, nothing):
     task = client.create(delay="1d", target_type="NOOP")["id"]
     answer = client.post("/v1/tasks/bulk", {"action": "cancel", "filter": nothing})
     assert answer.status == 400 and answer.json["errors"][0]["field"].startswith("filter"), answer
-    assert client.task(task)["status"] == "SCHEDULED"
+    assert client.task(task)["status"] == "SCHEDULED" and client.request("DELETE", f"/v1/tasks/{task}").status == 204

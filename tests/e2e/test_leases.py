@@ -15,7 +15,7 @@ import pytest
 from conftest import ROOT, run
 from server import TIMEOUT_S, now_ms, to_ms, until
 
-pytestmark = pytest.mark.cluster(when="always")
+pytestmark = [pytest.mark.tenant, pytest.mark.cluster(when="always")]
 
 
 def make(client, **more):
@@ -59,6 +59,7 @@ def test_a_worker_leases_a_task_keeps_it_and_completes_it(server, client):
 
 
 @pytest.mark.standalone("it is about one server's metrics")
+@pytest.mark.own_server
 def test_a_late_lease_is_measured(server, client):
     make(client, run_at="2026-01-01T00:00:00Z")
     say(client, lease_one(client), "complete")
@@ -81,6 +82,7 @@ def test_a_timeout_ends_a_task_although_its_worker_keeps_beating(client):
 
 
 @pytest.mark.standalone("on a cluster another node's request is found by its next poll")
+@pytest.mark.own_server
 def test_a_request_that_waits_gets_a_new_task_at_once(server, client):
     """Not by the poll that comes once a second: that would take half a second on average."""
     took = []
@@ -262,6 +264,7 @@ def test_no_more_are_leased_than_a_queue_may_run_at_once(server, client):
 
 
 @pytest.mark.standalone("one process is restarted")
+@pytest.mark.own_server
 def test_what_was_leased_before_a_restart_counts_and_can_be_completed(server, client):
     assert client.request("PUT", "/v1/queues/work", {"max_concurrent": 1}).status in (200, 201)
     first, second = make(client), make(client)
@@ -274,6 +277,7 @@ def test_what_was_leased_before_a_restart_counts_and_can_be_completed(server, cl
     assert {held["task"]["id"], lease_one(again)["task"]["id"]} == {first, second}
 
 
+@pytest.mark.own_server
 def test_a_key_may_lease_and_do_nothing_else_and_sees_its_tenants_tasks_alone(server, client):
     made = client.post("/v1/api-keys", {"name": "worker", "scopes": ["tasks:lease"]})
     assert made.status == 201
@@ -374,6 +378,7 @@ def test_the_command_line_adds_one_and_shows_who_has_it(server, client):
 
 @pytest.mark.skipif(not os.environ.get("BELFRY_TEST_LONG"), reason="a million tasks take minutes")
 @pytest.mark.standalone("one process is measured")
+@pytest.mark.own_server
 def test_a_million_leases_cost_no_memory_to_speak_of(server, client):
     count, page = 1_000_000, 1000
     for i in range(0, count, 1000):

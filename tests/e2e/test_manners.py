@@ -7,6 +7,8 @@ import pytest
 import openapi
 from server import until
 
+pytestmark = [pytest.mark.tenant, pytest.mark.text("manners of HTTP")]
+
 ORIGIN = "https://console.example.com"
 
 
@@ -17,6 +19,7 @@ def one_of_each(client):
     return [f"/v1/tasks/{task}", "/v1/queues/q", "/v1/tenants/default", "/openapi.json"]
 
 
+@pytest.mark.own_server
 def test_head_is_get_without_a_body(client):
     for path in [*one_of_each(client), "/v1/tasks", "/v1/queues", "/health", "/ready", "/v1/scheduler/status", "/v1/api-keys"]:
         get, head = client.get(path), client.request("HEAD", path)
@@ -24,6 +27,7 @@ def test_head_is_get_without_a_body(client):
         assert head.headers["content-type"] == get.headers["content-type"] and int(head.headers["content-length"]) > 0, path
 
 
+@pytest.mark.shared
 def test_options_lists_the_methods_of_every_path(client):
     for path, item in openapi.description()["paths"].items():
         path = path.replace("{id}", "01920000-0000-7000-8000-000000000001").replace("{other}", "01920000-0000-7000-8000-000000000001")
@@ -34,6 +38,7 @@ def test_options_lists_the_methods_of_every_path(client):
     assert client.request("OPTIONS", "*", auth=False).headers["allow"] == "GET, HEAD, OPTIONS"
 
 
+@pytest.mark.own_server
 def test_conditional_get(client):
     for path in one_of_each(client):
         first = client.get(path)
@@ -67,6 +72,7 @@ def test_if_match_takes_the_tag_of_a_get(client):
     ("text/html;q=0.9, application/json;q=0.001", 200), ("", 200),
     ("text/html", 406), ("application/json;q=0", 406), ("*/*, application/json;q=0.000", 406), ("application/*;q=0, */*", 406),
     ("application/jso", 406), ("application/", 406), ("json", 406)])
+@pytest.mark.shared
 def test_accept(client, accept, status):
     answer = client.get("/v1/tasks", headers={"Accept": accept})
     assert answer.status == status
@@ -76,6 +82,7 @@ def test_accept(client, accept, status):
         assert not client.get("/v1/tasks?limit=1").json["tasks"]
 
 
+@pytest.mark.shared
 def test_metrics_are_text(client):
     prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
     assert client.get("/metrics", headers={"Accept": prometheus}).status == 200
@@ -113,6 +120,7 @@ def test_large_answers_of_writes_are_compressed_up_to_a_size(client):
         assert answer.json
 
 
+@pytest.mark.shared
 def test_no_cors_unless_origins_are_named(client):
     for method in ("GET", "OPTIONS"):
         answer = client.request(method, "/v1/tasks", headers={"Origin": ORIGIN, "Access-Control-Request-Method": "POST"})

@@ -76,6 +76,7 @@ def test_a_broker_that_nobody_set_up_fails_for_good(client):
     ({"broker": "orders", "destination": "d", "headers": {"Belfry-Fence": "1"}}, "target_config.headers.Belfry-Fence"),
     ({"broker": "orders", "destination": "d", "queue": "x"}, "target_config.queue"),
 ])
+@pytest.mark.shared
 def test_a_bad_config_is_refused_by_field(client, config, field):
     answer = client.post("/v1/tasks", {"delay": "1h", "target_type": "QUEUE_MESSAGE", "target_config": config})
     assert assert_problem(answer, 400)["errors"][0]["field"] == field

@@ -18,6 +18,8 @@ from server import Client, Reply, at, now_ms, to_ms, until
 from test_api import assert_problem
 from test_tenants import Tenant
 
+pytestmark = pytest.mark.tenant
+
 ONCE = {"retry": {"max_attempts": 1}, "delay": "0s"}
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 OTHER_SECRET = "whsec_" + base64.b64encode(bytes(range(1, 33))).decode()
@@ -61,6 +63,7 @@ def signature(secret, call):
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
+@pytest.mark.own_server
 def test_a_failure_is_told_once_and_signed(client, receiver):
     setting = add(client, receiver, delivery_config={"url": receiver.url("/told"), "secret": SECRET})
     assert setting["delivery_config"]["secret"] == "***"
@@ -124,6 +127,7 @@ class OfTenant(Client):
         return super().request(method, path, body, headers={**self.header, **more.pop("headers", {})}, **more)
 
 
+@pytest.mark.own_server
 def test_receivers_of_one_tenant_that_hang_hold_up_no_other(server, receiver):
     acme, zoo = OfTenant(server, "acme"), OfTenant(server, "zoo")
     others = [socket.create_server(("127.0.0.1", 0)) for _ in range(20)]  # each a host of its own, which accepts and says nothing
@@ -374,6 +378,7 @@ def test_messages_beyond_the_limit_are_counted(client, receiver):
     assert len(receiver.wait("/told", 2)) == 2
 
 
+@pytest.mark.text("settings are in the store")
 def test_steps_of_a_setting_are_kept_and_checked(client, receiver):
     steps = [{"after": "1m", "delivery_type": "HTTP_WEBHOOK", "delivery_config": {"url": receiver.url("/boss")}}]
     assert add(client, receiver, steps=steps)["steps"] == steps
@@ -408,12 +413,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
+@pytest.mark.shared
 def test_a_setting_that_makes_no_sense_is_refused(client, name):
     body, field = BAD[name]
     problem = assert_problem(client.post("/v1/notification-settings", {"name": "x", "on_failure": True, **body}), 400)
     assert problem["errors"][0]["field"] == field, problem
 
 
+@pytest.mark.text("settings are in the store")
 def test_settings_are_listed_changed_and_removed(client, receiver):
     a, b = add(client, receiver), add(client, receiver, name="second", user_id="u1")
     listed = client.get("/v1/notification-settings").json["notification_settings"]
@@ -455,6 +462,7 @@ def test_a_new_secret_signs_beside_the_old_one_for_a_day(client, receiver):
     assert call.headers["webhook-signature"].split(" ") == [signature(OTHER_SECRET, call), signature(SECRET, call)]
 
 
+@pytest.mark.text("settings are in the store")
 def test_a_token_does_not_go_to_another_address(client, receiver):
     setting = add(client, receiver, delivery_type="PUSH", delivery_config={"url": receiver.url("/a"), "topic": "t", "token": "tk"})
     problem = assert_problem(client.request("PATCH", f"/v1/notification-settings/{setting['id']}", {"delivery_config": {"url": receiver.url("/b")}}), 400)
@@ -570,6 +578,8 @@ def test_mail_goes_to_the_recipients_that_are_allowed(make_server, receiver):
         assert len(mailbox.mails) == 1
 
 
+@pytest.mark.text("settings are in the store")
+@pytest.mark.own_server
 def test_another_tenant_sees_nothing(server, client, receiver):
     setting = add(client, receiver)
     fail(client, receiver)

@@ -103,6 +103,7 @@ def read_much_of_the_store(server):
 
 
 @pytest.mark.parametrize("load", [hold_connections, send_bodies_of_strangers, read_slowly, read_much_of_the_store])
+@pytest.mark.heavy
 def test_no_load_on_the_api_delays_it(served, load):
     held = load(served)
     assert_answers_at_once(served)

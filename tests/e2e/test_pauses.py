@@ -77,6 +77,7 @@ def test_a_restored_backup_knows_the_end_of_a_pause(belfry, make_server, receive
     receiver.wait("/once", 1)
 
 
+@pytest.mark.text("no task runs")
 def test_a_pause_says_who_why_and_until_when(client):
     task = client.create(delay="1h", target_type="NOOP")["id"]
     end = at(32_503_680_000_000)
@@ -92,6 +93,7 @@ def test_a_pause_says_who_why_and_until_when(client):
     assert "paused" not in client.act(task, "resume")
 
 
+@pytest.mark.text("no task runs")
 def test_a_pause_is_changed_in_what_is_given(client):
     task = client.create(delay="1h", target_type="NOOP")["id"]
     first = pause(client, task, **{"for": "2h"})
@@ -109,11 +111,12 @@ def test_a_pause_is_changed_in_what_is_given(client):
 @pytest.mark.parametrize("body, field", [
     ({"reason": "a\nb"}, "reason"), ({"reason": "x" * 501}, "reason"), ({"reason": 1}, "reason"), ({"until": "tomorrow"}, "until"),
     ({"until": "2020-01-01T00:00:00Z"}, "until"), ({"for": "0s"}, "for"), ({"for": "1h", "until": "2099-01-01T00:00:00Z"}, "for"), ({"why": "x"}, "why")])
+@pytest.mark.shared
 def test_what_is_wrong_in_a_pause_is_named(client, body, field):
     task = client.create(delay="1h", target_type="NOOP")["id"]
     problem = assert_problem(client.post(f"/v1/tasks/{task}/pause", body), 400)
     assert [e["field"] for e in problem["errors"]] == [field], problem
-    assert client.task(task)["status"] == "SCHEDULED"
+    assert client.task(task)["status"] == "SCHEDULED" and client.request("DELETE", f"/v1/tasks/{task}").status == 204
 
 
 @pytest.mark.cluster(when="always")

@@ -6,6 +6,8 @@ import pytest
 
 from server import Reply, at, now_ms, to_ms, until
 
+pytestmark = pytest.mark.tenant
+
 
 def fires(answer):
     assert answer.status == 200, answer
@@ -16,6 +18,7 @@ def fires(answer):
 # previews and upcoming fires
 
 
+@pytest.mark.shared
 def test_a_preview_stores_nothing_and_says_why_a_fire_is_shifted(client):
     body = {"cron_expression": "30 2 * * *", "time_zone": "Europe/Berlin", "start_time": "2027-03-27T00:00:00Z", "target_type": "NOOP"}
     found = fires(client.post("/v1/preview?count=3", body))
@@ -24,11 +27,13 @@ def test_a_preview_stores_nothing_and_says_why_a_fire_is_shifted(client):
     assert client.get("/v1/tasks").json["tasks"] == []
 
 
+@pytest.mark.shared
 def test_a_preview_of_a_one_time_task_is_its_time(client):
     [fire] = fires(client.post("/v1/preview", {"run_at": "2030-01-01T00:00:00Z", "target_type": "NOOP"}))
     assert fire["at"] == "2030-01-01T00:00:00.000Z"
 
 
+@pytest.mark.shared
 def test_a_preview_needs_no_target(client):
     found = fires(client.post("/v1/preview?count=3", {"interval_seconds": 0.5, "start_time": "2030-01-01T00:00:00Z"}))
     assert [f["at"][-5:] for f in found] == [".000Z", ".500Z", ".000Z"]
@@ -40,11 +45,13 @@ def test_a_preview_needs_no_target(client):
     ("/v1/preview?count=1001", {"target_type": "NOOP"}, "count"),
     ("/v1/preview?from=yesterday", {"target_type": "NOOP"}, "from"),
 ])
+@pytest.mark.shared
 def test_a_preview_of_nonsense_names_the_field(client, path, body, field):
     answer = client.post(path, body)
     assert answer.status == 400 and field in answer.json["errors"][0]["field"], answer
 
 
+@pytest.mark.text("no task runs")
 def test_the_upcoming_fires_of_a_task_end_with_its_runs(client):
     task = client.create(cron_expression="0 0 1 1 *", max_runs=3, target_type="NOOP")
     found = fires(client.get(f"/v1/tasks/{task['id']}/upcoming?count=50"))
@@ -54,6 +61,7 @@ def test_the_upcoming_fires_of_a_task_end_with_its_runs(client):
     assert fires(client.get(f"/v1/tasks/{task['id']}/upcoming?from={found[0]['at']}&count=1")) == found[:1]
 
 
+@pytest.mark.text("no task runs")
 def test_what_fires_between_two_times_is_in_order_and_complete(client):
     start = "2030-06-01T00:00:00.000Z"
     hourly = client.create(name="hourly", cron_expression="0 * * * *", target_type="NOOP")
@@ -71,6 +79,7 @@ def test_what_fires_between_two_times_is_in_order_and_complete(client):
     assert fires(cut) == found[:5] and cut.json["complete"] is False
 
 
+@pytest.mark.text("no task runs")
 def test_the_forecast_counts_fires_by_the_minute(client):
     for _ in range(4):
         client.create(cron_expression="0 8 * * *", target_type="NOOP")
@@ -80,6 +89,7 @@ def test_the_forecast_counts_fires_by_the_minute(client):
     assert answer["complete"] is True
 
 
+@pytest.mark.text("no task runs")
 def test_the_forecast_counts_fires_by_the_hour_for_a_month(client):
     client.create(cron_expression="15 8 * * *", target_type="NOOP")
     client.create(interval_seconds=2, start_time="2030-06-01T12:00:01Z", end_date="2030-06-01T14:00:00Z", target_type="NOOP")
@@ -92,10 +102,12 @@ def test_the_forecast_counts_fires_by_the_hour_for_a_month(client):
 
 @pytest.mark.parametrize("query", ["from=2030-01-02T00:00:00Z&to=2030-01-01T00:00:00Z", "to=2999-01-01T00:00:00Z", "limit=0",
                                    "group_by=day", "from=2030-01-01T00:00:00Z&to=2030-01-05T00:00:00Z&group_by=minute"])
+@pytest.mark.shared
 def test_an_impossible_span_is_refused(client, query):
     assert client.get(f"/v1/upcoming?{query}").status == 400
 
 
+@pytest.mark.text("no task runs")
 def test_a_forecast_of_many_frequent_tasks_is_bounded(client):
     bodies = [{"interval_seconds": 1, "target_type": "NOOP", "start_time": "2031-01-01T00:00:00Z", "max_runs": 1000000} for _ in range(20)]
     assert client.post("/v1/tasks/batch", bodies).json["created"] == 20
@@ -103,6 +115,7 @@ def test_a_forecast_of_many_frequent_tasks_is_bounded(client):
     assert answer["complete"] is False
 
 
+@pytest.mark.text("no task runs")
 def test_add_says_when_a_cron_lands_on_a_crowded_minute(server, client, belfry):
     assert client.post("/v1/tasks/batch", [{"cron_expression": "0 8 * * *", "target_type": "NOOP"} for _ in range(40)]).json["created"] == 40
     environment = {"BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)}
@@ -140,6 +153,7 @@ def gate(client, task_id):
 
 
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
 def test_a_task_explains_what_holds_it(client, receiver):
     waits = client.create(delay="1h", target_type="NOOP")
     told = gate(client, waits["id"])
@@ -172,6 +186,7 @@ def names(told):
     return [g["gate"] for g in told["gates"]]
 
 
+@pytest.mark.text("no task runs")
 def test_an_expiry_before_the_end_of_a_pause_is_told(client):
     assert client.request("PATCH", "/v1/queues/still", {"paused": True, "until": at(now_ms() + 3600_000)}).status in (200, 201)
     task = client.create(delay="1m", queue="still", expires_after_seconds=600, target_type="NOOP")
@@ -184,6 +199,7 @@ def test_an_expiry_before_the_end_of_a_pause_is_told(client):
 
 
 @pytest.mark.standalone("a breaker opens on the node that makes the calls")
+@pytest.mark.own_server
 def test_occurrences_that_a_held_run_makes_be_skipped_are_told(client, receiver):
     receiver.answer("/late", Reply(429, headers={"Retry-After": "25"}))
     once = client.create(retry={"max_attempts": 1}, delay="0s", **receiver.target("/late"))
@@ -199,6 +215,7 @@ def test_occurrences_that_a_held_run_makes_be_skipped_are_told(client, receiver)
 
 
 @pytest.mark.standalone("its slots and calls are those of one process")
+@pytest.mark.own_server
 def test_a_task_that_waits_for_a_connection_does_not_run(client, receiver):
     hold = threading.Event()
     receiver.answer("/busy", Reply(hold=hold))
@@ -232,6 +249,8 @@ def test_a_full_queue_is_told_by_whichever_node_is_asked(client, receiver):
 
 
 @pytest.mark.cluster
+@pytest.mark.text("no task runs")
+@pytest.mark.own_server
 def test_a_limit_with_room_for_all_holds_nobody(client):
     """Several tenants share the slots, and on several nodes their limits are shared: with room for all that runs and comes, it is known."""
     assert client.post("/v1/tenants", {"name": "another"}).status == 201
@@ -241,11 +260,13 @@ def test_a_limit_with_room_for_all_holds_nobody(client):
         assert [step["gate"] for step in told["gates"]] == ["due_time"], told
 
 
+@pytest.mark.shared
 def test_a_task_of_another_world_is_not_explained(client):
     assert client.get("/v1/tasks/01a1df5f-1be4-74aa-b483-8f6b493ca066/explain").status == 404
     assert client.get("/v1/tasks/01a1df5f-1be4-74aa-b483-8f6b493ca066/upcoming").status == 404
 
 
+@pytest.mark.text("no task runs")
 def test_the_command_line_explains(server, client, belfry):
     environment = {"BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)}
     task = client.create(name="t", run_at=at(int(now_ms()) + 3600000), target_type="NOOP")

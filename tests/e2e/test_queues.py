@@ -7,7 +7,7 @@ import pytest
 from server import at, now_ms, to_ms, until
 from test_api import BAD_TEXTS, alive, assert_problem
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.tenant, pytest.mark.cluster]
 
 BAD_RULES = {
     "unknown field": ({"max_rate": 5}, "max_rate"),
@@ -48,6 +48,7 @@ def test_a_queue_is_listed_once_a_task_or_a_rule_names_it(client, receiver):
     assert_problem(client.get("/v1/queues/nobody"), 404)
 
 
+@pytest.mark.text("no task runs")
 def test_put_sets_all_limits_and_patch_some(client):
     put = client.request("PUT", "/v1/queues/q", {"max_dispatches_per_second": 2.5, "max_concurrent": 3})
     assert put.status == 200 and put.headers["etag"] == '"1"'
@@ -63,6 +64,7 @@ def test_put_sets_all_limits_and_patch_some(client):
     assert client.request("PUT", "/v1/queues/q", {}).json["version"] == 1, "it begins anew"
 
 
+@pytest.mark.text("no task runs")
 def test_if_match_guards_a_queue(client):
     assert_problem(client.request("PUT", "/v1/queues/q", {}, headers={"If-Match": '"1"'}), 412)
     client.request("PUT", "/v1/queues/q", {"weight": 2})
@@ -72,6 +74,7 @@ def test_if_match_guards_a_queue(client):
     assert client.get("/v1/queues/q").headers["etag"].startswith('"2-')
 
 
+@pytest.mark.text("no task runs")
 def test_of_many_edits_none_is_lost(server):
     def edit(i):
         client = server.client()
@@ -85,6 +88,7 @@ def test_of_many_edits_none_is_lost(server):
     assert server.client().get("/v1/queues/q").json["version"] == done.count(200)
 
 
+@pytest.mark.text("no task runs")
 def test_an_idempotency_key_is_answered_once(client):
     first = patch(client, "q", {"weight": 3}, key="k-1")
     again = patch(client, "q", {"weight": 3}, key="k-1")
@@ -119,6 +123,7 @@ def test_a_pause_with_an_end_ends_by_itself(client, receiver):
     assert shown["state"] == "open" and shown["paused"] is None and to_ms(shown["resumed_at"]) == end_ms
 
 
+@pytest.mark.text("no task runs")
 def test_put_of_limits_leaves_a_pause_alone_and_what_get_shows_may_be_sent_back(client):
     patch(client, "q", {"paused": True, "reason": "r", "until": at(now_ms() + 3600_000)})
     limited = client.request("PUT", "/v1/queues/q", {"max_concurrent": 1}).json
@@ -127,6 +132,7 @@ def test_put_of_limits_leaves_a_pause_alone_and_what_get_shows_may_be_sent_back(
     assert back["paused"] == limited["paused"]
 
 
+@pytest.mark.own_server
 def test_rules_and_pauses_survive_a_restart(server, receiver):
     client = server.client()
     patch(client, "mail", {"paused": True, "reason": "night", "max_concurrent": 2})
@@ -145,6 +151,7 @@ def test_rules_and_pauses_survive_a_restart(server, receiver):
 @pytest.mark.cluster(when="long")
 @pytest.mark.parametrize("case", BAD_RULES)
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.shared
 def test_a_bad_rule_is_refused_by_its_name(client, method, case):
     body, field = BAD_RULES[case]
     problem = assert_problem(client.request(method, "/v1/queues/q", body), 400)
@@ -153,6 +160,7 @@ def test_a_bad_rule_is_refused_by_its_name(client, method, case):
 
 
 @pytest.mark.cluster(when="long")
+@pytest.mark.text("no task runs")
 def test_what_is_no_object_and_what_is_no_name_is_refused(client):
     for text in BAD_TEXTS[1:]:
         for method in ("PUT", "PATCH"):

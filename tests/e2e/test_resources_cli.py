@@ -6,6 +6,8 @@ import pytest
 
 from server import Reply, until
 
+pytestmark = [pytest.mark.tenant, pytest.mark.text("words of commands")]
+
 
 @pytest.fixture
 def ask(belfry, server, tmp_path):
@@ -49,6 +51,7 @@ def test_a_queue_is_set_shown_paused_resumed_and_forgotten(ask, client, receiver
     refused(ask("queue", "show", "nobody"), 1, "nobody: there is no such queue")
 
 
+@pytest.mark.shared
 def test_words_that_make_no_sense_are_refused(ask):
     refused(ask("queue"), 2, "a verb is missing: use list, show, set, pause, resume or rm")
     refused(ask("queue", "puase", "x"), 2, "has no verb 'puase'; did you mean 'pause'?")
@@ -95,6 +98,7 @@ def test_a_calendar_is_imported_changed_shown_and_removed(ask, client, tmp_path)
 # ---- tenant and key ----
 
 
+@pytest.mark.own_server
 def test_a_tenant_gets_keys_and_limits(ask, client, tmp_path):
     done(ask("tenant", "create", "acme", "--max-pending", "2"), "acme", "2")
     refused(ask("tenant", "create", "acme"), 1, "there is a tenant of this name already")

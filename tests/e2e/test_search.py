@@ -5,6 +5,8 @@ import uuid
 
 import pytest
 
+pytestmark = [pytest.mark.tenant, pytest.mark.text("a search reads the store")]
+
 FAR = {"target_type": "NOOP", "delay": "300d"}
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -26,13 +28,15 @@ def search(client, text, **query):
 
 @pytest.fixture
 def found(client):
-    """found(text): the names of what a search finds."""
-    client.create(name="Order-4711", concurrency_key="customer-42", **FAR)
-    client.create(name="other", dedupe_key="invoice-99", **FAR)
-    client.create(name="paid", payload={"Order": "abc-77", "lines": [1, 2]}, **FAR)
-    client.create(name="hook", target_type="HTTP_CALLBACK", delay="300d",
-                  target_config={"url": "http://127.0.0.1:9/seventy", "method": "POST", "body": {"ref": "seventy-8"}, "headers": {"Authorization": "Bearer hidden-word"}})
-    return lambda text, **query: search(client, text, **query)[0]
+    """found(text): the names of what a search finds. What there is to find is gone after the test."""
+    hook = {"url": "http://127.0.0.1:9/seventy", "method": "POST", "body": {"ref": "seventy-8"}, "headers": {"Authorization": "Bearer hidden-word"}}
+    made = [client.create(name="Order-4711", concurrency_key="customer-42", **FAR),
+            client.create(name="other", dedupe_key="invoice-99", **FAR),
+            client.create(name="paid", payload={"Order": "abc-77", "lines": [1, 2]}, **FAR),
+            client.create(name="hook", delay="300d", target_type="HTTP_CALLBACK", target_config=hook)]
+    yield lambda text, **query: search(client, text, **query)[0]
+    for task in made:
+        client.request("DELETE", f"/v1/tasks/{task['id']}")
 
 
 @pytest.mark.parametrize("text, names", [
@@ -40,6 +44,7 @@ def found(client):
     ("payload:abc-77", ["paid"]), ("payload:SEVENTY-8", ["hook"]), ("payload:lines", ["paid"]), ("payload:customer-42", []),
     ("payload:hidden-word", []), ("payload:127.0.0.1", []),
 ])
+@pytest.mark.shared
 def test_a_text_is_found_in_names_keys_and_payloads(found, text, names):
     assert found(text) == names
 
@@ -78,10 +83,12 @@ def test_a_search_says_how_far_it_came_and_goes_on(client):
 
 
 @pytest.mark.parametrize("query", ["search=", "search=payload:", "search=x&page=1", f"search={'x' * 257}", "search=%00"])
+@pytest.mark.shared
 def test_what_cannot_be_searched_is_refused(client, query):
     assert client.get(f"/v1/tasks?{query}").status == 400
 
 
+@pytest.mark.own_server
 def test_a_search_finds_nothing_of_another_tenant(server, client):
     client.post("/v1/tasks", {"name": "ours", "dedupe_key": "secret-key", "payload": "secret-word", **FAR}, headers={"Idempotency-Key": "secret-idem"})
     assert client.post("/v1/tenants", {"name": "acme"}).status == 201

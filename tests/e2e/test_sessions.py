@@ -11,6 +11,8 @@ import pytest
 from server import until
 from test_front_door import checked, made_up_key
 
+pytestmark = pytest.mark.text("sessions are in the store")
+
 FAR = {"target_type": "NOOP", "delay": "300d"}
 
 
@@ -122,6 +124,7 @@ def test_a_session_is_in_no_list_of_keys_and_no_key(server, browser):
     stranger.login(401, key=code_of(server)["code"])
 
 
+@pytest.mark.shared
 def test_a_key_says_who_it_is_and_has_nothing_to_log_out_of(server):
     client = server.client()
     shown = client.get("/v1/session").json

@@ -20,6 +20,8 @@ from server import Reply, until
 from test_api import assert_problem
 from test_tenants import Tenant
 
+pytestmark = pytest.mark.tenant
+
 sys.path += [path for path in glob.glob(str(ROOT / "build-python/lib/python3*/site-packages")) if path not in sys.path]
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
@@ -206,6 +208,7 @@ def test_messages_are_signed(make_server):
 # ---- keys ----
 
 
+@pytest.mark.text("no task runs")
 def test_keys_are_made_listed_and_removed_without_showing_secrets(client):
     made = add(client, name="default")
     assert made["secret"].startswith("whsec_") and len(base64.b64decode(made["secret"][6:])) == 32
@@ -227,6 +230,7 @@ def test_keys_are_made_listed_and_removed_without_showing_secrets(client):
     assert add(client)["id"] == made["id"]
 
 
+@pytest.mark.text("no task runs")
 def test_a_repeated_request_makes_one_key_and_does_not_show_its_secret_again(client):
     first = client.post(KEYS, {"name": "a"}, key="one")
     again = client.post(KEYS, {"name": "a"}, key="one")
@@ -234,6 +238,7 @@ def test_a_repeated_request_makes_one_key_and_does_not_show_its_secret_again(cli
     assert again.json == {k: v for k, v in first.json.items() if k != "secret"}
 
 
+@pytest.mark.text("no task runs")
 def test_of_requests_that_make_the_same_key_at_once_one_wins(server):
     answers = []
 
@@ -266,6 +271,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.shared
 def test_bad_keys_are_refused_by_field(client, name):
     body, field = REFUSED[name]
     assert assert_problem(client.post(KEYS, body), 400)["errors"][0]["field"] == field
@@ -319,6 +325,7 @@ def test_after_a_rotation_both_sign_until_the_overlap_is_over(client, receiver):
     assert holds(SECRET, one.headers, one.body) and len(signatures(one.headers)) == 1
 
 
+@pytest.mark.text("no task runs")
 def test_a_short_overlap_does_not_cut_the_one_before(client):
     key = add(client, secret=SECRET)
     first, = rotate(client, key, secret=OTHER, overlap="24h")["older"]
@@ -376,6 +383,7 @@ def test_a_rotation_under_traffic_has_no_call_that_a_receiver_refuses(make_serve
     counts(f"rotation under traffic: {len(calls)} calls, {len(signed_calls)} signed, 0 refused")
 
 
+@pytest.mark.own_server
 def test_tenants_have_keys_of_their_own(server, receiver):
     a, b = Tenant(server, "a"), Tenant(server, "b")
     made = a.request("POST", KEYS, {"name": "mine", "secret": SECRET}).json
@@ -549,6 +557,7 @@ def test_a_notification_setting_names_a_key_for_its_host(client):
 
 
 @pytest.mark.standalone("the command line asks one server")
+@pytest.mark.own_server
 def test_keys_by_the_command_line(server, client, belfry, tmp_path):
     where = ("--server", server.url, "--data-dir", str(server.data_dir))
     assert "there are no signing keys" in belfry("signing-keys", "list", *where).err

@@ -13,7 +13,7 @@ import pytest
 import slow_clients
 from test_tls_api import files, made, trusting  # fixtures
 
-pytestmark = pytest.mark.standalone("the front door is a node's own")
+pytestmark = [pytest.mark.heavy, pytest.mark.standalone("the front door is a node's own")]
 __all__ = ["files", "made"]
 
 LONG = bool(os.environ.get("BELFRY_TEST_LONG"))

@@ -73,6 +73,7 @@ def figures_at(client, node):
     return figures(Here)
 
 
+@pytest.mark.text("scopes are checked by the node that answers")
 def test_who_may_ask_for_what(server, client):
     """A tenant sees itself alone; the range is cut into whole minutes, and gaps are zeros."""
     acme = Tenant(server, "acme", scopes=("status:read",))

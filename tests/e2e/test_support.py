@@ -9,6 +9,7 @@ import time
 import pytest
 
 import openapi
+import passed_tests
 from server import Answer
 
 SOON_S = 0.3  # in which silence is believed
@@ -229,3 +230,24 @@ def test_load_is_judged_by_the_first_answer_of_each_kind():
         first.check("GET", f"/v1/workers/{WORKER['id']}", wrong)
     first.check("GET", f"/v1/workers/{WORKER['id']}", answer)
     first.check("GET", f"/v1/workers/{WORKER['id']}", wrong)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# what has passed
+
+
+def test_a_test_has_passed_if_all_of_it_has_and_its_last_run_counts(tmp_path):
+    class Report:
+        def __init__(self, nodeid, when, outcome):
+            self.nodeid, self.when, self.outcome = nodeid, when, outcome
+
+    path = tmp_path / "passed"
+    runs = [("t.py::good", "passed", "passed"), ("t.py::bad", "failed", "passed"), ("t.py::left", "passed", "failed"), ("t.py::left[a b]", "skipped", "passed"),
+            ("t.py::mended", "failed", "passed"), ("t.py::mended", "passed", "passed"), ("t.py::broken", "passed", "passed"), ("t.py::broken", "failed", "passed")]
+    for name, call, teardown in runs:
+        plugin = passed_tests.Passed(path)
+        for when, outcome in (("setup", "passed"), ("call", call), ("teardown", teardown)):
+            plugin.pytest_runtest_logreport(Report(name, when, outcome))
+        plugin.pytest_unconfigure()
+    assert passed_tests.read(path) == {"t.py::good", "t.py::mended"}
+    assert passed_tests.read(None) == set()

@@ -4,6 +4,8 @@ import pytest
 
 from server import until
 
+pytestmark = [pytest.mark.tenant, pytest.mark.text("names that commands take")]
+
 
 @pytest.fixture
 def ask(belfry, server, tmp_path):
@@ -37,6 +39,7 @@ def test_a_task_is_found_by_its_name_and_by_the_beginning_of_its_id(ask, client)
     assert client.get("/v1/tasks?id=report").json["errors"][0]["field"] == "id"
 
 
+@pytest.mark.own_server
 def test_other_tenants_names_are_not_found(ask, client):
     client.create(name="secret-plan", delay="1h", target_type="NOOP")
     assert client.post("/v1/tenants", {"name": "acme"}).status == 201

@@ -39,6 +39,7 @@ class Tenant:
 # tenants
 
 
+@pytest.mark.text("no task runs")
 def test_tenants_are_made_listed_and_limited(client):
     assert [t["name"] for t in client.all("/v1/tenants", "tenants")] == ["default"]
     made = client.post("/v1/tenants", {"name": "acme", "max_pending": 5, "max_running": None})
@@ -61,6 +62,7 @@ def test_tenants_are_made_listed_and_limited(client):
     assert_problem(client.get("/v1/tenants/nobody"), 404)
 
 
+@pytest.mark.text("no task runs")
 def test_numbers_are_given_once_however_many_ask(server):
     def make(i):
         client = server.client()
@@ -86,6 +88,7 @@ BAD_TENANTS = {
 
 @pytest.mark.cluster(when="long")
 @pytest.mark.parametrize("case", BAD_TENANTS)
+@pytest.mark.shared
 def test_a_bad_tenant_is_refused_by_its_field(client, case):
     body, field = BAD_TENANTS[case]
     problem = assert_problem(client.post("/v1/tenants", body), 400)
@@ -94,6 +97,7 @@ def test_a_bad_tenant_is_refused_by_its_field(client, case):
 
 
 @pytest.mark.cluster(when="long")
+@pytest.mark.shared
 def test_bad_texts_are_refused(client):
     for text in BAD_TEXTS[1:]:
         for method, path in (("POST", "/v1/tenants"), ("PATCH", "/v1/tenants/default"), ("POST", "/v1/api-keys")):
@@ -121,6 +125,7 @@ def test_a_disabled_tenant_is_shut_out_at_once_and_its_tasks_wait(server, receiv
 # limits
 
 
+@pytest.mark.text("no task runs")
 def test_max_pending_holds_however_many_come_at_once(server):
     acme = Tenant(server, "acme", max_pending=10)
 
@@ -145,6 +150,7 @@ def test_max_pending_holds_however_many_come_at_once(server):
     assert acme.create().status == 201 and acme.create().status == 429
 
 
+@pytest.mark.text("no task runs")
 def test_max_recurring_counts_those_that_recur(server):
     acme = Tenant(server, "acme", max_recurring=2)
     every = {"target_type": "NOOP", "cron_expression": "0 0 1 1 *"}
@@ -157,6 +163,7 @@ def test_max_recurring_counts_those_that_recur(server):
     assert (usage["recurring"], usage["pending"]) == (2, 3)
 
 
+@pytest.mark.text("no task runs")
 def test_creates_per_second_are_counted_and_told(server):
     acme = Tenant(server, "acme", creates_per_second=5)
     begin = now_ms()
@@ -175,6 +182,7 @@ def test_creates_per_second_are_counted_and_told(server):
     assert all(acme.create().status == 201 for _ in range(20)), "no limit any more"
 
 
+@pytest.mark.text("no task runs")
 def test_payload_bytes_are_those_of_payload_and_target(server):
     acme = Tenant(server, "acme", payload_bytes=100)
     assert acme.create(payload="x" * 90).status == 201
@@ -212,6 +220,7 @@ def whole(client):
         [(q["name"], q["weight"], q["version"]) for q in client.get("/v1/queues").json["queues"]]]
 
 
+@pytest.mark.text("no task runs")
 def test_a_key_of_another_tenant_finds_and_changes_nothing_on_any_route(server):
     """Walks all that is described: reads tell nothing of what the other has, writes do nothing to it."""
     client = server.client()
@@ -276,6 +285,7 @@ def test_a_key_is_shown_once_and_kept_nowhere(server):
     assert secret.decode() not in server.log()
 
 
+@pytest.mark.text("no task runs")
 def test_a_revoked_key_opens_nothing_from_that_moment_on(server):
     client = server.client()
     acme = Tenant(server, "acme", scopes=["tasks:read"])
@@ -288,6 +298,7 @@ def test_a_revoked_key_opens_nothing_from_that_moment_on(server):
     assert client.get("/v1/api-keys?tenant=acme").json["keys"] == []
 
 
+@pytest.mark.text("no task runs")
 def test_a_key_is_revoked_by_its_name_if_it_is_the_only_one(server):
     client = server.client()
     keys = [client.post("/v1/api-keys", {"name": name, "scopes": ["tasks:read"]}).json for name in ("app", "twin", "twin")]
@@ -302,6 +313,7 @@ def test_a_key_is_revoked_by_its_name_if_it_is_the_only_one(server):
     assert_problem(client.request("DELETE", "/v1/api-keys/twin"), 404)
 
 
+@pytest.mark.text("no task runs")
 def test_the_last_admin_key_is_not_revoked(server):
     client = server.client()
     problem = assert_problem(client.request("DELETE", "/v1/api-keys/admin00001"), 409)
@@ -316,6 +328,7 @@ def test_the_last_admin_key_is_not_revoked(server):
     assert second.request("GET", "/v1/tasks").status == 200
 
 
+@pytest.mark.text("no task runs")
 def test_scopes_are_what_a_key_may_do(server):
     client = server.client()
     allowed = {"queues:read": ("GET", "/v1/queues"), "queues:write": ("PATCH", "/v1/queues/q"), "calendars:read": ("GET", "/v1/calendars"),
@@ -327,6 +340,7 @@ def test_scopes_are_what_a_key_may_do(server):
             assert (answer.status < 400) == (scope in (other, "admin")), (scope, method, path, answer)
 
 
+@pytest.mark.text("no task runs")
 def test_an_expired_key_opens_nothing(server):
     client = server.client()
     key = client.post("/v1/api-keys", {"name": "brief", "scopes": ["tasks:read"], "expires_at": at(now_ms() + 1500)}).json["key"]
@@ -346,6 +360,7 @@ BAD_KEYS = {
 
 @pytest.mark.cluster(when="long")
 @pytest.mark.parametrize("case", BAD_KEYS)
+@pytest.mark.shared
 def test_a_bad_key_is_refused_by_its_field(client, case):
     body, field = BAD_KEYS[case]
     problem = assert_problem(client.post("/v1/api-keys", body), 400)
@@ -353,6 +368,7 @@ def test_a_bad_key_is_refused_by_its_field(client, case):
     assert len(client.all("/v1/api-keys", "keys")) == 1
 
 
+@pytest.mark.text("no task runs")
 def test_a_key_that_expires_makes_no_key_that_lives_longer(server):
     client = server.client()
     end = at(now_ms() + 3_600_000)

@@ -12,6 +12,8 @@ import pytest
 from conftest import BUILD, TIMEOUT_S
 from server import Reply
 
+pytestmark = [pytest.mark.tenant, pytest.mark.text("words of commands")]
+
 
 @pytest.fixture
 def ask(belfry, server):
@@ -24,6 +26,7 @@ def ask(belfry, server):
 
 
 @pytest.mark.standalone("what runs is told by the node that is asked")
+@pytest.mark.own_server
 def test_top_once_shows_what_runs_waits_and_failed(ask, client, receiver):
     slow = Reply(hold=threading.Event())
     receiver.answer("/slow", slow)
@@ -47,11 +50,13 @@ def test_top_once_shows_what_runs_waits_and_failed(ask, client, receiver):
     assert failed["id"] in failed_row and "went wrong" in failed_row
 
 
+@pytest.mark.shared
 def test_top_on_no_terminal_prints_once(ask):
     assert ask("top").lines[0].startswith("Belfry ")
     assert "\033" not in ask("top").out
 
 
+@pytest.mark.shared
 def test_top_on_a_terminal_ends_with_q_and_leaves_the_screen_as_it_was(server):
     master, slave = pty.openpty()
     environment = {**os.environ, "BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)}

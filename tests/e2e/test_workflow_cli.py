@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = [pytest.mark.tenant, pytest.mark.text("words of commands")]
+
 ETL = """\
 # nightly
 steps:
@@ -472,6 +474,7 @@ def test_add_takes_workflows_and_names_of_parents(ask, belfry, server, client, w
 
 
 @pytest.mark.standalone("it is restarted")
+@pytest.mark.own_server
 def test_waiting_survives_a_restart_of_the_server(ask, server, write, client, build, tmp_path):
     import os
     import subprocess
@@ -502,6 +505,7 @@ def test_waiting_survives_a_restart_of_the_server(ask, server, write, client, bu
 
 
 @pytest.mark.standalone("it hangs")
+@pytest.mark.own_server
 def test_an_interrupt_leaves_the_terminal_as_it_was(ask, server, write, build, tmp_path):
     """Also if the server hangs: a second one does not wait for it."""
     import os

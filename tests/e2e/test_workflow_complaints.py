@@ -8,6 +8,8 @@ from cluster import LONG
 from server import Reply, until
 from test_workflows_api import act, ended, http, put, run, status, steps
 
+pytestmark = pytest.mark.tenant
+
 FORKS = 6000 if LONG else 1500
 ITEMS = 10_000 if LONG else 1000
 

@@ -8,7 +8,7 @@ import pytest
 from server import Reply, to_ms, until
 from test_workflows_api import act, ended, http, put, run, status, steps
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.tenant, pytest.mark.cluster]
 SLOW_RETRY = {"retry": {"max_attempts": 3, "base_delay_ms": 60000, "backoff": "FIXED", "jitter": "NONE"}}
 NEAR_RETRY = {"retry": {"max_attempts": 3, "base_delay_ms": 2500, "backoff": "FIXED", "jitter": "NONE"}}
 
@@ -116,6 +116,7 @@ def test_a_step_whose_next_attempt_is_near_runs_now(client, receiver):
 
 
 @pytest.mark.cluster(when="always")
+@pytest.mark.own_server
 def test_a_task_whose_time_is_near_runs_now(client, receiver):
     made = client.create(name="near", delay="2900ms", **receiver.target("/near"))
     until(lambda: metric(client, "belfry_tasks_armed") > 0)
@@ -274,6 +275,7 @@ def test_a_failed_step_that_a_retry_completes_names_who_did_it(client, receiver)
 
 
 @pytest.mark.cluster(when="always")
+@pytest.mark.own_server
 def test_the_history_of_what_was_cancelled_says_so(client, receiver):
     held = threading.Event()
     receiver.answer("/a", Reply(hold=held))
@@ -293,6 +295,7 @@ def test_the_history_of_what_was_cancelled_says_so(client, receiver):
     assert metric(client, "belfry_tasks_failed_total") == before
 
 
+@pytest.mark.own_server
 def test_a_failure_that_a_cancelled_run_takes_in_is_not_counted_as_retried_or_failed(client, receiver):
     held = threading.Event()
     made = run(client, definition={"steps": [{"name": "a", "target_type": "WORKER", "queue": "jobs", **SLOW_RETRY}]})

@@ -7,6 +7,8 @@ import pytest
 
 from test_workflow_cli import alone, write  # noqa: F401
 
+pytestmark = pytest.mark.text("definitions are checked before anything runs")
+
 NOOP = {"name": "a", "target_type": "NOOP"}
 HTTP = {"name": "a", "target_config": {"url": "https://example.com/"}}
 CORPUS = pathlib.Path(__file__).parents[1] / "fuzz" / "corpus" / "workflow"
@@ -177,3 +179,16 @@ def test_lint_refuses_what_the_server_refuses(alone, client, tmp_path):
 def test_a_guessed_name_whose_value_does_not_fit_is_no_second_error(alone, write):  # noqa: F811
     told = alone("lint", write("x.json", json.dumps({"steps": [{**NOOP, "retires": 3}]}))).err
     assert "steps[0].retires: is unknown, did you mean 'requires'?" in told and told.count("steps[0]") == 1, told
+
+
+@pytest.mark.shared
+def test_all_errors_of_a_definition_come_in_one_answer(client):
+    definition = {"steps": [{"name": "a", "target_type": "NOOP", "priority": 10}, {"name": "b", "target_type": "NOOP", "depends_on": ["x"]},
+                            {"name": "c", "target_config": {"url": "http://127.0.0.1:9/", "body": {"$reff": "/input"}}},
+                            {"name": "d", "target_type": "NOOP", "map": {"over": 7}, "metadata": []}]}
+    fields = ["steps[1].depends_on[0]", "steps[2].target_config.body.$reff", "steps[3].map.over", "steps[0].priority", "steps[3].metadata"]
+    answer = client.request("PUT", "/v1/workflow-definitions/wrong", definition)
+    assert answer.status == 400 and [x["field"] for x in answer.json["errors"]] == fields, answer.json
+    assert "(and 4 more errors)" in answer.json["detail"], answer
+    answer = client.post("/v1/workflows", {"definition": definition})
+    assert answer.status == 400 and [x["field"] for x in answer.json["errors"]] == [f"definition.{x}" for x in fields], answer.json

@@ -12,6 +12,8 @@ from server import Reply, until
 from test_workflow_cli import CHAIN, SIGNED, ask, done, write  # noqa: F401
 from test_workflows_api import ended, http, put, run, status, steps
 
+pytestmark = [pytest.mark.tenant, pytest.mark.text("what is said of runs; how they run is in test_workflow_*.py")]
+
 
 @pytest.fixture
 def plain(belfry, server, tmp_path):
@@ -53,6 +55,7 @@ def test_a_paused_queue_is_named_for_the_run_the_step_and_the_task(ask, plain, w
 
 
 @pytest.mark.standalone("each process that runs tasks counts the calls that open a breaker")
+@pytest.mark.own_server
 def test_a_breaker_is_named_with_its_id_and_remedy(ask, plain, client, receiver):
     once = {"type": "ONE_TIME", "retry": {"max_attempts": 1}}
     release = threading.Event()
@@ -466,6 +469,7 @@ def test_nobody_approves_as_a_key_and_in_its_name(client):
 
 
 @pytest.mark.standalone("it is killed")
+@pytest.mark.own_server
 def test_a_killed_server_does_not_change_the_time_waited(server, client, receiver):
     held = threading.Event()
     receiver.answer("/a", Reply(hold=held), Reply())

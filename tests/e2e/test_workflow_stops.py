@@ -10,6 +10,8 @@ from server import Reply, at, now_ms, until
 from test_next import instant_ms
 from test_workflows_api import act, ended, http, put, run, status, steps
 
+pytestmark = pytest.mark.tenant
+
 RETRIES = {"retry": {"max_attempts": 5, "base_delay_ms": 1000, "backoff": "FIXED", "jitter": "NONE"}}
 
 

@@ -9,6 +9,8 @@ import pytest
 from server import Reply, at, until
 from test_workflows_api import act, ended, http, put, run, status, steps
 
+pytestmark = pytest.mark.tenant
+
 
 def undo(receiver, path):
     return {"compensate": {"target_config": {"url": receiver.url(path), "body": {"$ref": "/output"}}}}

@@ -11,7 +11,7 @@ import pytest
 
 from server import Reply, until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.tenant, pytest.mark.cluster]
 STEPS = [{"name": "a", "target_type": "NOOP"}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"}]
 
 
@@ -56,6 +56,7 @@ def http(receiver, path, **more):
     return {"target_config": {"url": receiver.url(path), **more}}
 
 
+@pytest.mark.text("no task runs")
 def test_a_definition_has_versions(client):
     first = put(client, "order", {"steps": STEPS}, expect=(201,))
     assert first["version"] == 1 and first["changed"] and first["steps"] == 2
@@ -85,6 +86,7 @@ def test_a_definition_has_versions(client):
         ([STEPS[0], {**STEPS[1], "cron_expression": "* * * * *"}], "steps[1].cron_expression", "unknown"),
     ],
 )
+@pytest.mark.shared
 def test_a_definition_is_refused_by_its_path(client, steps_, field, says):
     answer = client.request("PUT", "/v1/workflow-definitions/bad", {"steps": steps_})
     assert answer.status == 400, answer
@@ -93,6 +95,7 @@ def test_a_definition_is_refused_by_its_path(client, steps_, field, says):
     assert answer.status == 400 and answer.json["errors"][0]["field"] == f"definition.{field}"
 
 
+@pytest.mark.text("no task runs")
 def test_a_run_is_refused_by_its_field(client):
     put(client, "order", {"steps": STEPS})
     for body, field in [
@@ -199,6 +202,7 @@ def test_an_open_run_is_cancelled(client, receiver):
     assert act(client, made["id"], "cancel")["status"] == "CANCELLED"
 
 
+@pytest.mark.text("no task runs")
 def test_a_run_that_is_not_open_is_cancelled_like_a_task(client):
     made = run(client, definition={"steps": STEPS}, delay="1h")
     assert act(client, made["id"], "pause")["paused"]
@@ -676,18 +680,6 @@ def test_runs_are_listed_by_the_name_of_their_definition(client):
     assert len(client.get("/v1/workflows?workflow=two&status=ACTIVE,COMPLETED").json["workflows"]) == 1
 
 
-def test_all_errors_of_a_definition_come_in_one_answer(client):
-    definition = {"steps": [{"name": "a", "target_type": "NOOP", "priority": 10}, {"name": "b", "target_type": "NOOP", "depends_on": ["x"]},
-                            {"name": "c", "target_config": {"url": "http://127.0.0.1:9/", "body": {"$reff": "/input"}}},
-                            {"name": "d", "target_type": "NOOP", "map": {"over": 7}, "metadata": []}]}
-    fields = ["steps[1].depends_on[0]", "steps[2].target_config.body.$reff", "steps[3].map.over", "steps[0].priority", "steps[3].metadata"]
-    answer = client.request("PUT", "/v1/workflow-definitions/wrong", definition)
-    assert answer.status == 400 and [x["field"] for x in answer.json["errors"]] == fields, answer.json
-    assert "(and 4 more errors)" in answer.json["detail"], answer
-    answer = client.post("/v1/workflows", {"definition": definition})
-    assert answer.status == 400 and [x["field"] for x in answer.json["errors"]] == [f"definition.{x}" for x in fields], answer.json
-
-
 def test_a_failed_step_is_no_dead_letter_of_its_own(client, receiver):
     receiver.answer("/a", Reply(status=400))
     made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})["id"]
@@ -731,6 +723,7 @@ def test_a_signal_that_is_repeated_after_the_end_is_answered_as_before(client):
 
 
 @pytest.mark.standalone("it changes a row of the store's file")
+@pytest.mark.own_server
 def test_a_run_with_too_many_tasks_fails_with_the_reason(server, client):
     if not (server.data_dir / "belfry.db").exists():
         pytest.skip("only for SQLite")

@@ -19,6 +19,8 @@ from load import Load
 from server import at, now_ms, until
 from test_cluster_faults import conclude, new_seed, record
 
+pytestmark = pytest.mark.each_fleet
+
 PARTS = 8 if LONG else 1
 FAULTS = 26 if LONG else 18  # in each part
 BEAT_S = 0.5 if LONG else 0.2

@@ -1,5 +1,5 @@
-"""kill -9 around each step of a notification, on every topology: no incident is untold, and a kill repeats only the messages that were under way,
-under the same id. 4 kills of a standalone server and 2 of other topologies in ./test, 100 of each in ./test long."""
+"""kill -9 around each step of a notification: no incident is untold, and a kill repeats only the messages that were under way, under the same id.
+4 kills of a standalone server and 2 of a cluster in ./test, 100 on each topology in ./test long."""
 
 import os
 
@@ -17,7 +17,7 @@ def kills_wanted(topology):
     return 100 if LONG else len(FAILPOINTS) if topology == "standalone" else 2
 
 
-@pytest.mark.cluster(when="everywhere")
+@pytest.mark.cluster(when="always")
 def test_kills_leave_no_incident_untold(request, make_server, topology, receiver, counts):
     system = make_server(**({"workers": 1} if topology in FLEETS else {}))
     client = system.client()

@@ -8,7 +8,7 @@ static struct harness *h;
 static int start(void **state)
 {
     (void)state;
-    h = harness_new(false, &(struct api_limits){ .recall_ms = 150 });
+    h = harness_new(false, &(struct api_limits){ .recall_ms = 150, .recall_stall_ms = 1000 });
     return 0;
 }
 
