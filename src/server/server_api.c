@@ -15,6 +15,7 @@ static void server_set_api_calls(struct server *a, struct api_setup *setup)
     setup->nudge = server_on_tasks_written;
     setup->recall = server_recall;
     setup->lease = server_lease;
+    setup->check_leases = server_check_leases;
     setup->lease_over = server_lease_over;
     setup->explain = server_explain;
     setup->status = server_write_status;

@@ -131,6 +131,7 @@ static void inbox_on_call(struct call *c)
     n->applied_barrier = 0;
     n->unblocked_lanes = 0;
     n->catalog_changed = n->catalog_reading = n->catalog_read = false;
+    n->check_leases = false; /* the step that follows every call does it */
     n->notice = (struct store_notice){ 0 };
     n->lane_count = n->settled_count = 0;
     pthread_mutex_unlock(&n->lock);
@@ -144,7 +145,8 @@ static bool inbox_needs_call(struct server_inbox *n)
     const struct store_notice *e = &n->notice;
     bool others = n->settled_count || e->due || e->recall_requested || e->given_back || e->nodes || n->lane_count ||
                   n->catalog_reading || n->catalog_read || n->breakers_read || n->closed_count;
-    bool post = !n->call_pending && (n->nudge_count > 0 || n->unblocked_lanes || n->catalog_changed || others);
+    bool post = !n->call_pending &&
+                (n->nudge_count > 0 || n->unblocked_lanes || n->catalog_changed || n->check_leases || others);
     n->call_pending = n->call_pending || post;
     return post;
 }
@@ -173,7 +175,15 @@ void server_on_catalog_changed(void *context)
     a->inbox.catalog_changed = true;
     inbox_unlock(a);
     if (a->http)
-        live_on_keys_changed(api_server_live(a->http)); /* the tenant may be disabled */
+        api_server_check_again(a->http); /* the tenant may be disabled */
+}
+
+void server_check_leases(void *context)
+{
+    struct server *a = context;
+    pthread_mutex_lock(&a->inbox.lock);
+    a->inbox.check_leases = true;
+    inbox_unlock(a);
 }
 
 void server_on_breaker_closed(void *context, int32_t tenant, struct str host)
@@ -289,6 +299,8 @@ static void inbox_on_breakers_read(void *context, const struct breaker_rows *row
 static void inbox_on_catalog_read(void *context, bool changed, uint64_t barrier)
 {
     struct server *a = context;
+    if (changed && a->http)
+        api_server_check_again(a->http); /* before the node acknowledges it: a tenant may be disabled */
     pthread_mutex_lock(&a->inbox.lock);
     a->inbox.applied_barrier = max_of(a->inbox.applied_barrier, barrier);
     a->inbox.catalog_changed = a->inbox.catalog_changed || changed;

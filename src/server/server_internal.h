@@ -50,6 +50,7 @@ struct server_inbox {
     pthread_mutex_t lock;       /* guards everything below */
     bool call_pending;          /* the call was submitted to the loop and has not run yet */
     bool catalog_changed;       /* the catalog cache has changed */
+    bool check_leases;          /* requests for leases that wait are to be checked (lease_ask.allowed) */
     bool catalog_reading;       /* another node changed the catalog; the catalog watcher is to read it */
     bool catalog_read;          /* the catalog watcher has read it, or has failed */
     uint64_t applied_barrier;   /* for store_catalog_applied, once the node uses the catalog; 0: none */
@@ -237,6 +238,7 @@ void server_inbox_release(struct server *a);
 /* Callbacks: `context` is the server. Each adds to the inbox and returns at once. */
 void server_on_tasks_written(void *context, const struct task *tasks, size_t count); /* any thread */
 void server_on_catalog_changed(void *context);                                       /* any thread */
+void server_check_leases(void *context);                                             /* any thread */
 void server_on_breaker_closed(void *context, int32_t tenant, struct str host);       /* any thread */
 void server_on_lanes_unblocked(void *context, uint64_t lanes);                       /* the batcher's thread */
 

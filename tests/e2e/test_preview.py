@@ -84,9 +84,25 @@ def test_the_forecast_counts_fires_by_the_minute(client):
     for _ in range(4):
         client.create(cron_expression="0 8 * * *", target_type="NOOP")
     client.create(cron_expression="*/30 * * * *", target_type="NOOP")
-    answer = client.get("/v1/upcoming?from=2030-06-01T07:30:20Z&to=2030-06-01T08:30:00Z&group_by=minute").json
+    answer = client.get("/v1/upcoming?from=2030-06-01T07:30:00Z&to=2030-06-01T08:30:00Z&group_by=minute").json
     assert answer["minutes"] == [{"at": "2030-06-01T07:30:00.000Z", "fires": 1}, {"at": "2030-06-01T08:00:00.000Z", "fires": 5}]
     assert answer["complete"] is True
+
+
+@pytest.mark.text("no task runs")
+def test_the_forecast_does_not_count_fires_before_it_begins(client):
+    """Minutes and hours are whole, but what has fired in the first one is not to come."""
+    client.create(interval_seconds=10, start_time="2030-06-01T07:00:00Z", end_date="2030-06-01T07:31:00Z", target_type="NOOP")
+    client.create(cron_expression="30 7 * * *", target_type="NOOP")
+    for second in (15, 45):
+        client.create(run_at=f"2030-06-01T07:30:{second}Z", target_type="NOOP")
+    first = {"at": "2030-06-01T07:30:00.000Z"}
+    minutes = client.get("/v1/upcoming?from=2030-06-01T07:30:20Z&to=2030-06-01T07:33:00Z&group_by=minute").json["minutes"]
+    assert minutes == [{**first, "fires": 4 + 1}, {"at": "2030-06-01T07:31:00.000Z", "fires": 1}]
+    hours = client.get("/v1/upcoming?from=2030-06-01T07:30:20Z&to=2030-06-01T08:30:00Z&group_by=hour").json["hours"]
+    assert hours == [{**first, "fires": 4 + 1 + 1}]
+    whole = client.get("/v1/upcoming?from=2030-06-01T07:30:00Z&to=2030-06-01T07:31:00Z&group_by=minute").json["minutes"]
+    assert whole == [{**first, "fires": 6 + 1 + 2}]
 
 
 @pytest.mark.text("no task runs")

@@ -1,10 +1,11 @@
 """Queues: their rules over the API, and that they are in force at once. How rates and shares are kept is in the simulator."""
 
 import concurrent.futures
+import threading
 
 import pytest
 
-from server import at, now_ms, to_ms, until
+from server import Reply, at, now_ms, to_ms, until
 from test_api import BAD_TEXTS, alive, assert_problem
 
 pytestmark = [pytest.mark.tenant, pytest.mark.cluster]
@@ -174,3 +175,31 @@ def test_what_is_no_object_and_what_is_no_name_is_refused(client):
     assert_problem(client.get("/v1/queues?limit=0"), 400)
     assert_problem(client.get("/v1/queues?size=5"), 400)
     assert alive(client)
+
+
+@pytest.mark.cluster(when="always")
+@pytest.mark.parametrize("limit", [{"max_dispatches_per_second": 5}, {"max_concurrent": 3}], ids=["rate", "concurrency"])
+def test_a_queue_is_throttled_only_while_a_task_is_due(server, client, limit):
+    """Nodes that share a limit give their part back when nothing is due: that holds no task back."""
+    assert client.request("PUT", "/v1/queues/brief", limit).status == 200
+    client.wait_for(client.create(queue="brief", target_type="NOOP")["id"], "COMPLETED")
+
+    def states():
+        return [client.get("/v1/queues/brief", node=node).json["state"] for node in server.nodes]
+
+    for _ in range(5):
+        assert states() == ["open"] * len(server.nodes)
+    listed = [q["state"] for q in client.all("/v1/queues", "queues") if q["name"] == "brief"]
+    assert listed == ["open"]
+
+
+def test_a_queue_whose_limit_holds_a_due_task_is_throttled(client, receiver):
+    free = threading.Event()
+    receiver.answer("/slow", Reply(hold=free))
+    assert client.request("PUT", "/v1/queues/narrow", {"max_concurrent": 1}).status == 200
+    for _ in range(3):
+        client.create(queue="narrow", **receiver.target("/slow"))
+    until(lambda: client.get("/v1/queues/narrow").json["state"] == "throttled", why="a task is due, and the limit holds it back")
+    free.set()
+    until(lambda: client.get("/v1/queues/narrow").json["due"] == 0)
+    assert client.get("/v1/queues/narrow").json["state"] == "open"

@@ -158,7 +158,7 @@ static void session_on_replaced(struct op *op)
     struct request *q = request_finish_op(op);
     const struct login *login = q->context;
     auth_cache_remove(q->server->auth, str_from(login->old.session));
-    live_on_keys_changed(q->server->live);
+    api_server_check_again(q->server);
     catalog_barrier_wait(q, request_answer);
 }
 
@@ -279,7 +279,7 @@ static void session_on_ended(struct op *op)
 {
     struct request *q = request_finish_op(op);
     auth_cache_remove(q->server->auth, str_from(q->who.session)); /* also if the store's answer was lost */
-    live_on_keys_changed(q->server->live);
+    api_server_check_again(q->server);
     if (op->rc && op->rc != ERR_NOT_FOUND) {
         request_fail(q, &op->error);
         request_answer(q);

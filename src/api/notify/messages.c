@@ -135,6 +135,8 @@ static enum handled messages_look_at_test(struct request *q, struct reader *r)
     struct error e = { 0 };
     struct record record;
     struct notification m;
+    if (!request_still_allowed(q, r))
+        return HANDLED_DONE;
     if (record_get(q, r, RECORD_MESSAGE, t->change.record.id, &record, &e) ||
         notification_read(record.doc, &q->arena, &m, &e))
         return request_fail(q, &e);

@@ -305,7 +305,7 @@ static void keys_on_revoked(struct op *op)
 {
     struct request *q = request_finish_op(op);
     auth_cache_remove(q->server->auth, q->write.key.key->id); /* also if the store's answer was lost */
-    live_on_keys_changed(q->server->live);
+    api_server_check_again(q->server);
     if (request_replayed(q, op))
         return;
     if (op->rc) {

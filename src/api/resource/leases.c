@@ -102,6 +102,7 @@ struct lease_acquire {
     struct lease_ask ask;
     struct request *q;
     struct tasks expired; /* not answered: they expired before this lease */
+    bool is_refused;      /* the answer says why, and holds no task */
 };
 
 /* A worker may extend its lease until the timeout of the task. */
@@ -153,9 +154,9 @@ static void leases_end_acquire(struct request *q)
         live_on_started(q->server->live, &acquire->ask.claim.ret.v[i]);
         transition_log_started(q->server->setup.transitions, &acquire->ask.claim.ret.v[i]);
     }
-    if (op->rc)
+    if (op->rc && !acquire->is_refused)
         request_fail(q, &op->error);
-    else
+    else if (!acquire->is_refused)
         leases_write_acquired(q, &acquire->ask);
     arena_release(&op->arena);
     free(acquire);
@@ -199,7 +200,7 @@ static struct settlement leases_settlement(struct request *q, const struct task 
                                 .verdict = settle(&facts, o, q->now_ms, random, &q->arena) };
 }
 
-/* ---- a worker that waited and is gone ---- */
+/* ---- a worker that waited and is gone, or is not allowed any more ---- */
 
 static void leases_on_given_back(struct op *op)
 {
@@ -229,7 +230,8 @@ static bool leases_give_back(struct request *q, const struct lease_acquire *acqu
     struct settlement *v = arena_array(&q->arena, struct settlement, leased->n);
     struct outcome back = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
     struct prng random = { 0 };
-    if (!v || !leased->n || !acquire->ask.wait_ms || !http_peer_is_gone(q->exchange))
+    bool is_gone = acquire->ask.wait_ms && http_peer_is_gone(q->exchange);
+    if (!v || !leased->n || (!is_gone && !acquire->is_refused))
         return false;
     for (size_t i = 0; i < leased->n; i++)
         v[i] = leases_settlement(q, &leased->v[i], &back, &random);
@@ -305,11 +307,29 @@ static bool leases_expire(struct request *q, struct lease_acquire *acquire)
     return true;
 }
 
+static bool leases_is_allowed(struct lease_ask *a)
+{
+    const struct request *q = container_of(a, struct lease_acquire, ask)->q;
+    return auth_still_holds(q->server->auth, &q->who);
+}
+
+/* It was not allowed because its key had to be checked again, and it is allowed: it waits for the rest of its time. */
+static void leases_ask_again(struct request *q, struct lease_ask *a)
+{
+    const struct api_setup *setup = &q->server->setup;
+    a->wait_ms = max_of(a->until_ms - clock_steady_ms(setup->clock), (int64_t)0);
+    setup->lease(setup->context, a);
+}
+
 static enum handled leases_answer_acquired(struct request *q, struct reader *r)
 {
-    (void)r;
     struct lease_acquire *acquire = q->context;
     bool done = acquire->ask.claim.op.rc == ERR_OK;
+    acquire->is_refused = !request_still_allowed(q, r);
+    if (!acquire->is_refused && acquire->ask.ret_not_allowed) {
+        leases_ask_again(q, &acquire->ask);
+        return HANDLED_LATER;
+    }
     if (done)
         metric_add(q->server->setup.metrics, METRIC_TASKS_CLAIMED, (int64_t)acquire->ask.claim.ret.n);
     q->now_ms = clock_wall_ms(q->server->setup.clock);
@@ -347,7 +367,8 @@ enum handled leases_acquire(struct request *q, struct reader *r)
                                        .max = (size_t)b.max,
                                        .lease_ms = b.lease_ms,
                                        .wait_ms = b.wait_ms,
-                                       .done = leases_on_acquired };
+                                       .done = leases_on_acquired,
+                                       .allowed = leases_is_allowed };
     setup->lease(setup->context, &acquire->ask);
     return HANDLED_LATER;
 }

@@ -156,6 +156,7 @@ enum handled preview_body(struct request *q, struct reader *r)
 
 struct between_params {
     int64_t from_ms, to_ms, limit;
+    int64_t first_ms; /* fires before it do not count; the first group may begin before it */
     int group_by;
     struct str queue;
 };
@@ -268,7 +269,7 @@ static void preview_add_recurring(struct forecast *f, const struct task *t)
     if (task_rule(t, setup->zones, setup->catalog, &rule, &base, &e))
         return; /* its time zone is gone: the spawner logs it */
     int64_t left = preview_runs_left(t);
-    int64_t from_ms = max_of(f->params->from_ms, spawn_decided_until(t, &rule, f->q->now_ms));
+    int64_t from_ms = max_of(f->params->first_ms, spawn_decided_until(t, &rule, f->q->now_ms));
     size_t most = f->counts ? SIZE_MAX : (size_t)f->params->limit + 1;
     for (; most > 0; most--, from_ms = o.at_ms + 1) {
         f->cut = f->cut || f->steps == STEPS_MAX;
@@ -295,7 +296,7 @@ static enum err preview_collect(struct forecast *f, struct reader *r, bool recur
                                   .queue = p->queue,
                                   .limit = LIST_MAX };
     if (!recurring) {
-        filter.due_after_ms = p->from_ms;
+        filter.due_after_ms = p->first_ms;
         filter.due_before_ms = p->to_ms;
     }
     struct task_page page = { .more = true };
@@ -321,6 +322,7 @@ static enum err preview_check_between(struct between_params *p, struct error *e)
 {
     if (!p->to_ms)
         p->to_ms = p->from_ms + SPAN_DEFAULT_MS;
+    p->first_ms = p->from_ms;
     if (p->group_by) { /* whole minutes; hours are counted from there, so that they can be those of any time zone */
         p->from_ms -= floor_mod(p->from_ms, (int64_t)MINUTE_MS);
         p->to_ms += floor_mod(-p->to_ms, (int64_t)MINUTE_MS);

@@ -23,10 +23,17 @@ static struct queue_rules queues_rules_at(struct queue_rules rules, int64_t now_
     return rules;
 }
 
-/* standing NULL: its state is not known. */
-static void queues_write_state(struct jw *w, bool paused, const struct queue_standing *standing)
+/* Whether the gate is a limit of the queue or of its tenant. */
+static bool queues_gate_is_limit(enum lane_gate gate)
 {
-    bool throttled = standing && standing->known && standing->hold.gate != LANE_NONE;
+    return gate == LANE_RATE || gate == LANE_CONCURRENCY || gate == LANE_TENANT_LIMIT || gate == LANE_TENANT_SHARE;
+}
+
+/* standing NULL: its state is not known. If nothing is due, a limit holds nothing back: a node that shares a limit
+ * with others gives its part back then, and its gate is closed until something is due. */
+static void queues_write_state(struct jw *w, bool paused, const struct queue_standing *standing, int64_t due)
+{
+    bool throttled = due > 0 && standing && standing->known && queues_gate_is_limit(standing->hold.gate);
     jw_kv_cstr(w, "state", paused ? "paused" : throttled ? "throttled" : "open");
     jw_key(w, "running");
     if (standing)
@@ -42,7 +49,7 @@ static void queues_write(struct jw *w, struct str name, const struct queue_rules
     jw_object(w);
     jw_kv_str(w, "name", name);
     queue_rules_write(w, rules);
-    queues_write_state(w, rules->paused, standing);
+    queues_write_state(w, rules->paused, standing, due);
     if (due >= 0)
         jw_kv_i64(w, "due", due);
     if (entry)

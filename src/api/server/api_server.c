@@ -195,7 +195,15 @@ static void api_server_wait_until_idle(struct api_server *s)
 void api_server_clear_key_cache(struct api_server *s)
 {
     auth_cache_set_stale(s->auth);
+    api_server_check_again(s);
+}
+
+void api_server_check_again(struct api_server *s)
+{
+    auth_check_again(s->auth);
     live_on_keys_changed(s->live);
+    if (s->setup.check_leases)
+        s->setup.check_leases(s->setup.context);
 }
 
 struct live *api_server_live(struct api_server *s)

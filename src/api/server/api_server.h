@@ -120,6 +120,8 @@ struct api_setup {
      * settled, and these lanes were unblocked by it; on the writer's thread. */
     void (*lease)(void *context, struct lease_ask *ask);
     void (*lease_over)(void *context, const struct task *t, uint64_t unblocked);
+    void (*check_leases)(
+        void *context); /* asks that wait may not be allowed any more (lease_ask.allowed). Any thread */
     void (*queues)(void *context, struct queues_answer *answer); /* NULL: their state is not known */
     /* The longest time that the queue of a fleet lets a task run; 0: no limit. NULL: there is no fleet. On any
      * thread. */
@@ -146,6 +148,9 @@ struct live *api_server_live(struct api_server *s); /* live events (api/live/liv
 
 /* Another node may have changed API keys: empties the key cache, so that they are read again. Any thread. */
 void api_server_clear_key_cache(struct api_server *s);
+/* Tenants or keys were changed, and the caches have it: requests that wait and streams of events are checked again. Any
+ * thread. */
+void api_server_check_again(struct api_server *s);
 
 /* Accepts no more requests, finishes those in progress, then returns. One thread, once; never one of the server's own
  * threads. */

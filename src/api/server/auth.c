@@ -3,6 +3,7 @@
 #include "api/server/auth.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -36,8 +37,7 @@ struct auth {
     struct clock *clock;
     char *pepper;
     size_t pepper_size;
-    uint64_t
-        cache_removals; /* how often keys were removed; a row that was read before the last removal is not cached */
+    _Atomic uint64_t changes; /* of keys and tenants; a row that was read before the last one is not cached */
 };
 
 const char *scope_name(enum scope s)
@@ -155,8 +155,10 @@ static bool auth_cache_get(struct auth *a, struct str text, struct auth_cached_k
 {
     pthread_mutex_lock(&a->lock);
     const struct auth_cached_key *c = map_get(&a->keys, auth_key_id(text));
-    if (c)
+    if (c) {
         *ret = *c;
+        ret->who.check.changes = a->changes; /* the row is still right */
+    }
     pthread_mutex_unlock(&a->lock);
     return c;
 }
@@ -199,18 +201,27 @@ enum auth_result auth_check_session(struct auth *a, struct str text, struct iden
     return auth_key_is_well_formed(text) ? auth_check_cached(a, text, AUTH_SESSION, ret) : AUTH_MALFORMED;
 }
 
-static uint64_t auth_cache_removals(struct auth *a)
+void auth_check_again(struct auth *a)
 {
-    pthread_mutex_lock(&a->lock);
-    uint64_t n = a->cache_removals;
-    pthread_mutex_unlock(&a->lock);
-    return n;
+    atomic_fetch_add(&a->changes, 1);
 }
 
-static void auth_cache_add(struct auth *a, const struct auth_cached_key *c, uint64_t removals_before)
+bool auth_still_holds(const struct auth *a, const struct identity *who)
+{
+    const struct identity_check *c = &who->check;
+    return c->changes == atomic_load(&a->changes) && c->until_ns > clock_steady_ns(a->clock) &&
+           (!c->expires_ms || c->expires_ms > clock_wall_ms(a->clock));
+}
+
+struct identity_check auth_check_of_certificate(const struct auth *a, int64_t expires_ms)
+{
+    return (struct identity_check){ atomic_load(&a->changes), INT64_MAX, expires_ms };
+}
+
+static void auth_cache_add(struct auth *a, const struct auth_cached_key *c)
 {
     pthread_mutex_lock(&a->lock);
-    if (a->cache_removals == removals_before) {
+    if (a->changes == c->who.check.changes) {
         if (a->keys.n >= AUTH_CACHE_MAX)
             auth_cache_empty(a); /* the keys in use are cached again by their next request */
         struct auth_cached_key *mine = memcpy(xmalloc(sizeof *c), c, sizeof *c);
@@ -222,7 +233,7 @@ static void auth_cache_add(struct auth *a, const struct auth_cached_key *c, uint
 void auth_cache_set_stale(struct auth *a)
 {
     pthread_mutex_lock(&a->lock);
-    a->cache_removals++;
+    a->changes++;
     map_each (&a->keys, slot)
         ((struct auth_cached_key *)slot->value)->stale_ns = 0;
     pthread_mutex_unlock(&a->lock);
@@ -231,7 +242,7 @@ void auth_cache_set_stale(struct auth *a)
 void auth_cache_remove(struct auth *a, struct str id)
 {
     pthread_mutex_lock(&a->lock);
-    a->cache_removals++;
+    a->changes++;
     free(map_remove(&a->keys, id));
     map_each (&a->keys, slot) { /* its sessions are read again */
         struct auth_cached_key *c = slot->value;
@@ -296,7 +307,7 @@ enum err auth_check_text(struct auth *a, struct str text, enum auth_kind kind, s
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, 64 * 1024);
     struct api_key key;
-    uint64_t removals_before = auth_cache_removals(a);
+    uint64_t changes_before = atomic_load(&a->changes);
     enum err rc = auth_read_key(r, auth_key_id(text), &arena, &key, e);
     if (rc && rc != ERR_NOT_FOUND)
         return rc;
@@ -307,9 +318,10 @@ enum err auth_check_text(struct auth *a, struct str text, enum auth_kind kind, s
     struct auth_cached_key c = { 0 };
     auth_fill_identity(&c, &key);
     c.stale_ns = clock_steady_ns(a->clock) + (int64_t)AUTH_CACHE_MS * 1000000;
+    c.who.check = (struct identity_check){ changes_before, c.stale_ns, c.expires_ms };
     *ret_result = auth_verify(a, text, &c, ret);
     if (*ret_result == AUTH_OK && kind != AUTH_CODE) /* guessed ids must not fill the cache */
-        auth_cache_add(a, &c, removals_before);
+        auth_cache_add(a, &c);
     return ERR_OK;
 }
 

@@ -63,12 +63,20 @@ enum scope {
 };
 const char *scope_name(enum scope s); /* "public" for SCOPE_PUBLIC, "any" for SCOPE_ANY */
 
+/* For requests that wait: how long the check of a key holds. */
+struct identity_check {
+    uint64_t changes;   /* of keys and tenants before it (auth_check_again) */
+    int64_t until_ns;   /* steady */
+    int64_t expires_ms; /* wall: of the key or the client certificate; 0: never */
+};
+
 struct identity {
     int32_t tenant;
     uint32_t scopes;                    /* bit s for scope s */
     char key_id[IDENTITY_TEXT];         /* or cert:NAME, by a client certificate */
     char session[AUTH_ID + 1];          /* the id of the session that acts for the key; empty: none */
     char key_name[AUTH_NAME_BYTES + 1]; /* when the key was looked up; empty: it has none, or is no key */
+    struct identity_check check;
 };
 uint32_t scopes_parse(struct str words); /* unknown words give no scope */
 void scopes_names(struct buf *out);      /* the names of all scopes, separated by commas */
@@ -116,6 +124,13 @@ enum err auth_read_key(struct reader *r, struct str id, struct arena *a, struct 
  * moment, that result is not cached. */
 void auth_cache_remove(struct auth *a, struct str id);
 void auth_cache_set_stale(struct auth *a); /* another node may have changed keys: each is looked up again */
+
+/* A tenant may have been disabled, or keys have changed: what was checked before is to be checked again. */
+void auth_check_again(struct auth *a);
+/* Whether nothing has changed since who was checked. False: check it again. Cheap, takes no lock. */
+bool auth_still_holds(const struct auth *a, const struct identity *who);
+/* Of an identity that is no key, and is checked now. */
+struct identity_check auth_check_of_certificate(const struct auth *a, int64_t expires_ms);
 
 void auth_id_make(char out[AUTH_ID + 1]); /* a random id for a new key */
 

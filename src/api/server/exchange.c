@@ -206,8 +206,7 @@ static bool exchange_check_certificate(struct request *q, const struct client_id
     struct tenant_rules tenant = { .number = TENANT_DEFAULT };
     if (client && client->expires_ms <= clock_wall_ms(setup->clock)) {
         q->response.close = true;
-        return exchange_refuse(q, PROBLEM_UNAUTHORIZED,
-                               "the client certificate has expired; connect again with a new one");
+        return exchange_refuse(q, PROBLEM_UNAUTHORIZED, REQUEST_CERTIFICATE_EXPIRED);
     }
     const struct client_identity *i = client ? client_identity_find(&setup->identities, client) : NULL;
     bool is_known = !i || (setup->catalog ? catalog_cache_tenant_named(setup->catalog, i->tenant, NULL, &tenant)
@@ -264,6 +263,7 @@ static bool exchange_check_identity(struct request *q)
         if (!exchange_check_page(q))
             return false;
         q->who = (struct identity){ .tenant = q->certificate_tenant, .scopes = certificate->scopes };
+        q->who.check = auth_check_of_certificate(q->server->auth, q->exchange->client->expires_ms);
         snprintf(q->who.key_id, sizeof q->who.key_id, "cert:" STR_FMT, STR_ARG(certificate->name));
         result = AUTH_OK;
     }

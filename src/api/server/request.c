@@ -401,31 +401,39 @@ bool request_admit(struct request *q)
     return q->authenticated;
 }
 
+static const struct {
+    enum key_failure failure;
+    const char *says;
+} request_key_refusals[] = {
+    [AUTH_MISSING] = { KEY_FAILURE_MISSING, "send a header 'Authorization: Bearer bf_…'" },
+    [AUTH_MALFORMED] = { KEY_FAILURE_MALFORMED, "this is not a complete API key: send 'Bearer bf_…'; the end of a "
+                                                "key is its checksum" },
+    [AUTH_REFUSED] = { KEY_FAILURE_REFUSED, "the API key is unknown or wrong" },
+    [AUTH_REVOKED] = { KEY_FAILURE_REVOKED, "the API key was revoked; use another" },
+    [AUTH_EXPIRED] = { KEY_FAILURE_EXPIRED, "the API key has expired; use another" },
+};
+
 void request_refuse_key(struct request *q, enum auth_result result)
 {
-    static const struct {
-        enum key_failure failure;
-        const char *says;
-    } rows[] = {
-        [AUTH_MISSING] = { KEY_FAILURE_MISSING, "send a header 'Authorization: Bearer bf_…'" },
-        [AUTH_MALFORMED] = { KEY_FAILURE_MALFORMED, "this is not a complete API key: send 'Bearer bf_…'; the end of a "
-                                                    "key is its checksum" },
-        [AUTH_REFUSED] = { KEY_FAILURE_REFUSED, "the API key is unknown or wrong" },
-        [AUTH_REVOKED] = { KEY_FAILURE_REVOKED, "the API key was revoked; use another" },
-        [AUTH_EXPIRED] = { KEY_FAILURE_EXPIRED, "the API key has expired; use another" },
-    };
     if (q->session.n && (result == AUTH_REVOKED || result == AUTH_EXPIRED)) { /* as sessions do: not worth a row */
         request_refuse(q, PROBLEM_UNAUTHORIZED, "the session has ended; log in again");
         return;
     }
-    struct key_refusal refusal =
-        key_failures_add(&q->server->key_failures, http_peer(q->exchange), rows[result].failure, &q->who);
+    struct key_refusal refusal = key_failures_add(&q->server->key_failures, http_peer(q->exchange),
+                                                  request_key_refusals[result].failure, &q->who);
     audit_key_refusal(q->server, &refusal);
     if (refusal.limited)
         request_refuse(q, PROBLEM_KEY_LIMIT,
                        "the API key is not valid, and neither were too many others from this address; wait a second");
     else
-        request_refuse(q, PROBLEM_UNAUTHORIZED, rows[result].says);
+        request_refuse(q, PROBLEM_UNAUTHORIZED, request_key_refusals[result].says);
+}
+
+static enum err request_check_key(struct request *q, struct reader *r, enum auth_result *ret, struct error *e)
+{
+    struct auth *auth = q->server->auth;
+    return q->session.n ? auth_check_text(auth, q->session, AUTH_SESSION, r, ret, &q->who, e)
+                        : auth_check_store(auth, q->head.authorization, r, ret, &q->who, e);
 }
 
 bool request_identify(struct request *q, struct reader *r)
@@ -433,8 +441,7 @@ bool request_identify(struct request *q, struct reader *r)
     struct error e = { 0 };
     enum auth_result result = AUTH_REFUSED;
     struct auth *auth = q->server->auth;
-    enum err rc = q->session.n ? auth_check_text(auth, q->session, AUTH_SESSION, r, &result, &q->who, &e)
-                               : auth_check_store(auth, q->head.authorization, r, &result, &q->who, &e);
+    enum err rc = request_check_key(q, r, &result, &e);
     request_time(q, &q->timing.auth_ns);
     /* metrics and alerts are wanted most while the store is unavailable */
     if (rc && q->route->flags & ROUTE_KNOWN && !q->session.n && auth_was_valid(auth, q->head.authorization, &q->who)) {
@@ -480,6 +487,46 @@ bool request_tenant_is_enabled(struct request *q)
     request_refuse(q, PROBLEM_FORBIDDEN,
                    "the tenant of this API key is disabled; an admin key of 'default' can enable it");
     return false;
+}
+
+/* The key was right when the request came: it does not count as a failure of its address. */
+static bool request_check_key_again(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    enum auth_result result = q->session.n ? auth_check_session(q->server->auth, q->session, &q->who)
+                                           : auth_check(q->server->auth, q->head.authorization, &q->who);
+    if ((result == AUTH_STALE || result == AUTH_NOT_CACHED) && request_check_key(q, r, &result, &e)) {
+        request_fail(q, &e);
+        return false;
+    }
+    if (result == AUTH_OK)
+        return request_admit(q);
+    if (result == AUTH_REFUSED)
+        result = AUTH_REVOKED; /* it was purged since */
+    request_refuse(q, PROBLEM_UNAUTHORIZED,
+                   q->session.n ? "the session has ended; log in again" : request_key_refusals[result].says);
+    return false;
+}
+
+static bool request_check_certificate_again(struct request *q)
+{
+    q->who.check = auth_check_of_certificate(q->server->auth, q->who.check.expires_ms);
+    if (auth_still_holds(q->server->auth, &q->who))
+        return true;
+    q->response.close = true;
+    request_refuse(q, PROBLEM_UNAUTHORIZED, REQUEST_CERTIFICATE_EXPIRED);
+    return false;
+}
+
+bool request_still_allowed(struct request *q, struct reader *r)
+{
+    if (!q->exchange || auth_still_holds(q->server->auth, &q->who))
+        return true;
+    bool by_certificate = str_starts(str_from(q->who.key_id), S("cert:"));
+    q->authenticated = by_certificate;
+    if (by_certificate ? !request_check_certificate_again(q) : !request_check_key_again(q, r))
+        return false;
+    return request_tenant_is_enabled(q);
 }
 
 enum handled request_run(struct request *q, struct reader *r)

@@ -120,6 +120,8 @@ struct request {
     struct stopping *stopping;       /* of a run; an internal request may do it, so it has no `context` */
 };
 
+#define REQUEST_CERTIFICATE_EXPIRED "the client certificate has expired; connect again with a new one"
+
 enum { REQUEST_ARENA_MAX = 192 << 20, LIST_DEFAULT = 20 };
 
 struct request *request_new(struct api_server *s, struct http_exchange *exchange, struct str uri);
@@ -139,6 +141,11 @@ void request_refuse_key(struct request *q, enum auth_result result);
 
 /* Looks up the API key in the store. False: the request is answered. A pool thread. */
 bool request_identify(struct request *q, struct reader *r);
+
+/* For a request that has waited, before it takes or answers anything: whether a new one with its key would be allowed.
+ * Reads the store only if keys or tenants may have changed. False: the request is answered as the new one would be. A
+ * pool thread. */
+bool request_still_allowed(struct request *q, struct reader *r);
 
 /* Checks what `who` may do, once it is known. False: the request is answered (403). The caller's thread. */
 bool request_admit(struct request *q);

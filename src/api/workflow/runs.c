@@ -324,6 +324,8 @@ static enum handled workflows_look(struct request *q, struct reader *r)
     struct error e = { 0 };
     arena_rewind(&q->arena, x->mark);
     q->now_ms = clock_wall_ms(q->server->setup.clock);
+    if (!request_still_allowed(q, r))
+        return HANDLED_DONE;
     if (run_read(q, r, &run, &e))
         return request_fail(q, &e);
     if (task_is_final(run.task.state) || !workflows_may_wait(q, x))

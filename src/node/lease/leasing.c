@@ -201,6 +201,16 @@ static void leasing_answer_nothing(struct lease_ask *a)
     leasing_answer(a);
 }
 
+/* Such an ask may come again, in its place. */
+static bool leasing_end_not_allowed(struct lease_ask *a)
+{
+    if (!a->allowed || a->allowed(a))
+        return false;
+    a->ret_not_allowed = true;
+    leasing_answer_nothing(a);
+    return true;
+}
+
 /* An ask is answered once. If a claim's answer was lost, its tasks stay leased until the lease ends. */
 static bool leasing_may_wait(const struct leasing *l, const struct lease_ask *a)
 {
@@ -319,6 +329,8 @@ static void leasing_serve_queue(struct leasing *l, struct lease_queue *q)
                 container_of(link, struct lease_ask, link)->tried = true;
             return;
         }
+        if (leasing_end_not_allowed(a))
+            continue;
         leasing_claim(l, q, a, (size_t)min_of(room, (int64_t)a->max));
     }
 }
@@ -337,7 +349,8 @@ static int64_t leasing_serve_all(struct leasing *l)
     return wake;
 }
 
-/* Answers asks whose time is over. Empty queues are collected first: a map must not change while it is walked. */
+/* Answers asks whose time is over, and those that are not allowed. Empty queues are collected first: a map must not
+ * change while it is walked. */
 static void leasing_end_waits(struct leasing *l)
 {
     struct lease_queue **empty = xcalloc(l->queues.n + 1, sizeof *empty);
@@ -348,6 +361,8 @@ static void leasing_end_waits(struct leasing *l)
             struct lease_ask *a = container_of(link, struct lease_ask, link);
             if (!leasing_may_wait(l, a))
                 leasing_answer_nothing(a);
+            else
+                (void)leasing_end_not_allowed(a);
         }
         if (list_empty(&q->asks) && !q->in_flight)
             empty[n++] = q;
@@ -363,7 +378,8 @@ void leasing_ask(struct leasing *l, struct lease_ask *a, struct moment now)
     l->now = now;
     a->leasing = l;
     a->until_ms = now.steady_ms + a->wait_ms;
-    a->turn = l->turns++;
+    a->turn = a->turn ? a->turn : ++l->turns;
+    a->ret_not_allowed = false;
     if (l->stopped) {
         list_init(&a->link);
         leasing_answer_nothing(a);
@@ -371,7 +387,7 @@ void leasing_ask(struct leasing *l, struct lease_ask *a, struct moment now)
     }
     struct lease_queue *q = leasing_add_queue(l, a->tenant, a->queue);
     bool first = list_empty(&q->asks) && !q->in_flight;
-    list_push(&q->asks, &a->link);
+    leasing_put_back(q, a);
     if (first || !a->wait_ms) /* an ask that does not wait is answered now */
         q->due_ms = min_of(q->due_ms, now.wall_ms);
     leasing_serve_queue(l, q);

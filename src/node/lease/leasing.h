@@ -24,6 +24,11 @@ struct lease_ask {
     int64_t lease_ms, wait_ms;
     void (*done)(struct lease_ask *a); /* on the loop's thread; claim.op.rc is the result, claim.ret the leased tasks */
     void *context;
+    /* Whether tasks may be claimed for it now; NULL: yes. If not, it is answered with nothing and ret_not_allowed. On
+     * the loop's thread. */
+    bool (*allowed)(struct lease_ask *a);
+    bool ret_not_allowed;
+    uint64_t turn; /* its place in the line; 0: the end. An ask that was not allowed may come again with its turn */
 
     struct op_claim claim; /* from here on leasing's, until done */
     struct lease_terms terms;
@@ -33,7 +38,6 @@ struct lease_ask {
     struct lease_queue *of;
     struct list link;
     int64_t until_ms; /* steady: until when it waits */
-    uint64_t turn;    /* its place in the line */
     size_t reserved;
     bool tried; /* a claim or a limit has been checked for it */
 };

@@ -501,6 +501,60 @@ static void a_clock_set_back_makes_nobody_wait_longer(void **state)
     assert_int_equal(c->answers, 1);
 }
 
+static bool is_allowed;
+
+static bool allowed(struct lease_ask *a)
+{
+    (void)a;
+    return is_allowed;
+}
+
+static struct client *ask_if_allowed(int n)
+{
+    is_allowed = true;
+    struct client *c = ask(n, 1, 60000);
+    c->ask.allowed = allowed;
+    return c;
+}
+
+static void nothing_is_claimed_for_who_is_not_allowed_any_more(void **state)
+{
+    (void)state;
+    struct client *c = ask_if_allowed(0);
+    rest_at(NOW);
+    struct task t = task_due(1, NOW);
+    is_allowed = false;
+    leasing_due(role, TENANT, S("default"), NOW);
+    struct client *other = ask(1, 1, 60000); /* this serves the queue, too */
+    rest_at(NOW);
+    assert_int_equal(c->answers, 1);
+    assert_int_equal(c->given, 0);
+    assert_true(c->ask.ret_not_allowed);
+    assert_int_equal(other->given, 1);
+    assert_true(uuid_eq(other->first, t.id));
+}
+
+static void who_is_allowed_again_keeps_its_place(void **state)
+{
+    (void)state;
+    struct client *first = ask_if_allowed(0), *second = ask(1, 1, 60000);
+    rest_at(NOW);
+    is_allowed = false;
+    step_at(NOW + 1);
+    assert_true(first->ask.ret_not_allowed);
+    is_allowed = true;
+    first->answers = 0;
+    leasing_ask(role, &first->ask, both_at(now_ms));
+    assert_false(first->ask.ret_not_allowed);
+    rest_at(NOW + 1);
+    assert_int_equal(first->answers + second->answers, 0);
+    task_due(1, NOW + 2);
+    leasing_due(role, TENANT, S("default"), NOW + 2);
+    rest_at(NOW + 2);
+    assert_int_equal(first->given, 1);
+    assert_int_equal(second->answers, 0);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -524,6 +578,8 @@ int main(void)
         T(who_does_not_lead_leaves_leases_to_who_does),
         T(when_it_stops_those_who_wait_are_told_and_nobody_waits_any_more),
         T(a_clock_set_back_makes_nobody_wait_longer),
+        T(nothing_is_claimed_for_who_is_not_allowed_any_more),
+        T(who_is_allowed_again_keeps_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
