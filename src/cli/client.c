@@ -484,13 +484,14 @@ enum exit_code client_call(struct client *c, const struct client_request *call, 
     struct json_doc doc = { 0 };
     struct error e;
     enum exit_code code = EXIT_DONE;
-    if (call->quiet && (rc || r.status < 200 || r.status > 299))
+    bool is_missing = !rc && r.status == 404 && call->may_be_missing;
+    if (call->quiet && !is_missing && (rc || r.status < 200 || r.status > 299))
         code = EXIT_REFUSED;
     else if (rc)
         code = client_fail_unreachable(c, rc);
     else if (c->is_patient && client_is_unavailable(r.status))
         code = client_note_unavailable(c, r.status);
-    else if (r.status == 404 && call->may_be_missing)
+    else if (is_missing)
         buf_reset(&r.body);
     else if (r.status < 200 || r.status > 299)
         code = client_fail_refused(c, call, &r);

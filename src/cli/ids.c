@@ -174,6 +174,24 @@ static enum exit_code candidates_refuse(struct cli *cli, struct str word, const 
     return EXIT_REFUSED;
 }
 
+/* Names find no archived tasks: a retry of those is a decision of its own. False: there is none of that name. */
+static bool candidates_refuse_archived(struct client *client, struct str word)
+{
+    cleanup_with(candidates_release) struct candidates c;
+    struct error e;
+    struct cli *cli = client_cli(client);
+    char shown[QUOTE_TEXT];
+    candidates_init(&c, "/v1/dlq");
+    c.quiet = true;
+    if (word.p[word.n - 1] == '*' || candidates_find(client, "name", word, c.list->more, &c) || c.n == 0)
+        return false;
+    quote_text(word, shown);
+    error_set(&e, ERR_INVALID, "the failed task %s is archived; to act on it all the same, give its id:", shown);
+    cli_fail(cli, cli->command->name, &e, EXIT_REFUSED);
+    fputs(buf_cstr(&c.lines), cli->err);
+    return true;
+}
+
 /* The key may act, but not read lists: it needs none if it is given what it acts on. */
 static void candidates_need_id(struct cli *cli, const struct candidates *c)
 {
@@ -198,6 +216,8 @@ enum exit_code ids_resolve_word(struct client *client, struct str word, const ch
         candidates_need_id(client_cli(client), &c);
     if (code)
         return code;
+    if (c.n == 0 && strcmp(list, "/v1/dlq") == 0 && candidates_refuse_archived(client, word))
+        return EXIT_REFUSED;
     if (c.n != 1 || !uuid_parse(buf_str(&c.ids), &id))
         return candidates_refuse(client_cli(client), word, &c);
     ids_add(found, id);

@@ -42,7 +42,7 @@ enum exit_code rows_print(struct cli *cli, const struct options *o, struct pages
     enum exit_code code = pages_walk(p);
     if (code == EXIT_DONE && r->count == 0 && !r->json && none)
         fprintf(cli->err, "belfry %s: %s\n", cli->command->name, none);
-    if (code == EXIT_DONE && p->has_more && (cli->out_is_terminal || r->tells_more) && !r->json)
+    if (code == EXIT_DONE && p->has_more && (!r->json || !option_given(o, "limit")))
         fprintf(cli->err, "%zu shown, there are more: use --limit N or --all\n", r->count);
     table_release(&r->table);
     buf_release(&r->out);

@@ -13,8 +13,7 @@ struct rows {
     bool json;
     void (*header)(struct table *t);
     void (*add)(struct rows *r, const json_t *item);
-    size_t keep[4];  /* columns that are never cut, counted from 1; 0: no more */
-    bool tells_more; /* says that there are more rows, also if the output is no terminal */
+    size_t keep[4]; /* columns that are never cut, counted from 1; 0: no more */
 };
 
 /* Sets p->row, p->page and p->context. For an empty list, prints `none` to stderr, unless it is NULL. */

@@ -34,7 +34,7 @@ const struct option task_options[] = {
     { .flag = "calendar-policy", .type = OPTION_CHOICE, .value = "POLICY", .choices = "skip|next-day|previous-day",
       .help = "with --calendar: what happens to a fire on any other day; default: skip" },
     { .flag = "overlap", .type = OPTION_CHOICE, .value = "POLICY", .choices = "skip|allow|queue-one|queue-all|cancel-previous",
-      .help = "with --every or --cron: what happens to a fire while the previous run is still running; default: skip" },
+      .help = "with --every or --cron: what happens to a fire while the previous run is still running; default: skip; 'belfry run' and a retry by hand run beside it" },
     { .flag = "start", .type = OPTION_TIME, .value = "TIME", .help = "with --every or --cron: do not fire before this time" },
     { .flag = "end", .type = OPTION_TIME, .value = "TIME", .help = "with --every or --cron: do not fire after this time" },
     { .flag = "max-runs", .type = OPTION_INT, .value = "N", .min = 1, .max = RUNS_MAX,

@@ -117,10 +117,22 @@ static void task_view_describe_calendar(const json_t *task, struct buf *out)
                                                    : "is skipped");
 }
 
+void task_pause_end_text(const struct cli *cli, const json_t *task, struct buf *out)
+{
+    char utc[WHEN_TEXT];
+    int64_t until_ms;
+    if (json_time_at(task, "paused.until", &until_ms)) {
+        when_utc(until_ms, utc);
+        buf_printf(out, "%s, or ", utc);
+    }
+    buf_printf(out, "'belfry resume " STR_FMT "%s'", STR_ARG(str_utf8_cut(json_text_at(task, "id"), UUID_TEXT)),
+               cli->where);
+}
+
 /* What keeps the task from firing at its time; false: nothing that it tells itself. */
 static bool task_view_held_line(const struct cli *cli, const json_t *task, struct buf *out)
 {
-    struct str status = json_text_at(task, "status"), id = json_text_at(task, "id");
+    struct str status = json_text_at(task, "status");
     static const char *const final[] = { "COMPLETED", "FAILED", "CANCELLED", "SKIPPED", "EXPIRED" };
     for (size_t i = 0; i < array_count(final); i++) {
         if (str_eq(status, str_from(final[i]))) {
@@ -128,9 +140,11 @@ static bool task_view_held_line(const struct cli *cli, const json_t *task, struc
             return true;
         }
     }
-    if (str_eq(status, S("PAUSED")))
-        buf_printf(out, "It does not fire until 'belfry resume " STR_FMT "%s'\n", STR_ARG(str_utf8_cut(id, UUID_TEXT)),
-                   cli->where);
+    if (str_eq(status, S("PAUSED"))) {
+        buf_text(out, "It does not fire until ");
+        task_pause_end_text(cli, task, out);
+        buf_char(out, '\n');
+    }
     if (str_eq(status, S("RUNNING")))
         buf_text(out, "It is running\n");
     if (str_eq(status, S("BLOCKED"))) {

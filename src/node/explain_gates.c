@@ -183,7 +183,16 @@ void explain_look_blocked(struct explain_walk *w)
 struct explain_holder {
     bool stays;            /* it has the slot when the claim is made: as nothing changes, or since that is now */
     int64_t not_before_ms; /* it does not start earlier; 0: it runs, or a person must let it go on */
+    char breaker[EXPLAIN_TEXT / 2]; /* the circuit breaker that holds it; "": none */
 };
+
+static void explain_holder_breaker(const struct explanation *x, struct explain_holder *h)
+{
+    for (size_t i = 0; i < x->n; i++)
+        if (x->steps[i].gate == EXPLAIN_HOST_BREAKER || x->steps[i].gate == EXPLAIN_TENANT_BREAKER)
+            snprintf(h->breaker, sizeof h->breaker, "; " STR_FMT,
+                     STR_ARG(str_utf8_cut(str_from(x->steps[i].text), sizeof h->breaker - 3)));
+}
 
 static struct explain_holder explain_holder_of(const struct explain_walk *w, const struct explain_slot *s)
 {
@@ -196,6 +205,8 @@ static struct explain_holder explain_holder_of(const struct explain_walk *w, con
     bool expires = x.not_before_ms && task_expires_ms(&s->holder) <= w->at_ms; /* before it starts */
     bool waits = x.not_before_ms > w->at_ms && !expires;
     h.not_before_ms = waits ? x.not_before_ms : 0;
+    if (waits)
+        explain_holder_breaker(&x, &h);
     h.stays = h.stays || waits || s->holder.state == TASK_PAUSED || x.needs_people;
     return h;
 }
@@ -222,8 +233,8 @@ static void explain_overlap(struct explain_walk *w, const struct explain_slot *s
     if (explain_overlap_skips(s) && h.stays && !w->unknown && !ahead) {
         if (h.not_before_ms)
             explain_add(w->ret, EXPLAIN_OVERLAP, w->at_ms,
-                        "the run of %s is not over by then%s: it does not start before %s", of.text, line,
-                        explain_when(h.not_before_ms).text);
+                        "the run of %s is not over by then%s: it does not start before %s%s", of.text, line,
+                        explain_when(h.not_before_ms).text, h.breaker);
         else
             explain_add(w->ret, EXPLAIN_OVERLAP, w->at_ms, "the run of %s is not over by then%s", of.text, line);
         w->ret->resumes_ms = h.not_before_ms;

@@ -151,6 +151,14 @@ bool guard_allows_address(const struct guard *g, struct address a, int port)
     return !blocked;
 }
 
+const char *guard_refusal(const struct guard *g, struct address a)
+{
+    bool is_loopback = false;
+    for (size_t i = 0; i < array_count(loopback); i++)
+        is_loopback = is_loopback || address_in(&loopback[i], a);
+    return is_loopback && g->setup.allow_loopback && !guard_loopback_holds(g) ? GUARD_REFUSED_NOW : GUARD_REFUSED;
+}
+
 bool guard_allows(const struct guard *g, const struct sockaddr *to)
 {
     struct address a;

@@ -9,6 +9,9 @@
 #define GUARD_NOT_FOUND "host name not found, or its address is not allowed"
 #define GUARD_REFUSED   "address is not allowed: it is not public, and http.allow does not list it"
 
+/* For loopback, after guard_setup.loopback_holds has ended. */
+#define GUARD_REFUSED_NOW GUARD_REFUSED "; it was allowed while 'default' was the only tenant"
+
 struct guard_setup {
     const struct address_range *allowed; /* exempt from the blocked ranges; copied */
     size_t allowed_count;
@@ -30,6 +33,9 @@ void guard_release(struct guard *g);
 bool guard_allows(const struct guard *g, const struct sockaddr *to); /* false for a socket address that is not IP */
 bool guard_allows_address(const struct guard *g, struct address a, int port); /* port 0: not known yet */
 bool guard_allows_peer(const struct guard *g, int fd); /* checks the peer of a connected socket */
+
+/* Why such an address is refused: GUARD_REFUSED or GUARD_REFUSED_NOW. */
+const char *guard_refusal(const struct guard *g, struct address a);
 
 /* Resolves a name and checks each of its addresses; false also if it has none. Blocks, so never call it on the loop's
  * thread. */

@@ -70,11 +70,11 @@ static bool zoneinfo_is_tzif(int folder, const char *name)
 }
 
 /* Folders that repeat all zones, and names that mean different zones on different machines. */
-static bool zoneinfo_is_excluded(const char *name)
+static bool zoneinfo_is_excluded(struct str name)
 {
-    static const char *const others[] = { "posix", "right", "localtime", "posixrules" };
+    static const char *const others[] = { "posix", "right", "localtime", "posixrules", "Factory" };
     for (size_t i = 0; i < array_count(others); i++)
-        if (strcmp(name, others[i]) == 0)
+        if (str_eq(name, str_from(others[i])))
             return true;
     return false;
 }
@@ -94,7 +94,7 @@ static void zoneinfo_visit_entry(struct zone_names *names, int folder, const cha
     char name[NAME_MAX + 1];
     struct stat st;
     int n = snprintf(name, sizeof name, "%s%s", prefix, entry);
-    if (entry[0] == '.' || n >= (int)sizeof name - 1 || zoneinfo_is_excluded(name) ||
+    if (entry[0] == '.' || n >= (int)sizeof name - 1 || zoneinfo_is_excluded(str_from(name)) ||
         fstatat(folder, entry, &st, 0) != 0)
         return;
     if (S_ISREG(st.st_mode) && zoneinfo_is_tzif(folder, entry)) {
@@ -234,6 +234,8 @@ static enum err zoneinfo_read_file(const char *path, char **ret, size_t *ret_n, 
 static enum err zoneinfo_load_zone(struct zoneinfo_system *s, struct str name, struct tz **ret, struct error *e)
 {
     char path[PATH_MAX];
+    if (zoneinfo_is_excluded(name))
+        return zoneinfo_refuse_unknown(s, name, e);
     if (snprintf(path, sizeof path, "%s/" STR_FMT, s->directory, STR_ARG(name)) >= (int)sizeof path)
         return error_set(e, ERR_UNAVAILABLE, "path of time zones is too long: %s", s->directory);
     cleanup_with(free_charp) char *data = NULL;

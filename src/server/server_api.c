@@ -52,6 +52,7 @@ enum err server_start_api(struct server *a, struct error *e)
         .definitions = a->definitions,
         .brokers = a->setup.brokers ? &a->setup.brokers->rules : NULL,
         .catalog = a->catalog,
+        .loopback_if_alone = a->setup.loopback_if_alone,
         .metrics = a->metrics,
         .transitions = a->transitions,
         .tracer = a->tracer,

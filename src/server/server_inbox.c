@@ -123,8 +123,10 @@ static void inbox_on_call(struct call *c)
     n->nudge_count = 0;
     if (n->unblocked_lanes && !a->draining)
         node_on_lanes_unblocked(a->node, n->unblocked_lanes);
-    if (n->catalog_changed && !a->draining)
+    if (n->catalog_changed && !a->draining) {
         node_rules_changed(a->node);
+        server_note_loopback(a);
+    }
     inbox_apply_notices(a, n);
     inbox_close_breakers(a, n);
     uint64_t barrier = n->applied_barrier;

@@ -147,6 +147,7 @@ struct server {
     struct secrets secrets; /* n is 0: secrets are not encrypted */
     bool made_pepper;       /* the data directory had none */
     char login_code[SERVER_KEY_TEXT];
+    bool loopback_ended;   /* `default` is not the only tenant, and the log says so; loop thread */
     bool has_useless_keys; /* of another pepper: they are refused */
     char name[PROCESS_NAME_TEXT];
 
@@ -182,7 +183,8 @@ struct uuid server_node_id(void *context); /* any thread */
 /* ---- runners (server_runners.c); the thread that assembles the server ---- */
 
 enum err server_open_runners(struct server *a, struct error *e) must_use; /* once the loop exists */
-struct guard_setup server_guard(struct server *a);                        /* which addresses users' targets may be at */
+void server_note_loopback(struct server *a);       /* logs once that tasks may no longer call loopback addresses */
+struct guard_setup server_guard(struct server *a); /* which addresses users' targets may be at */
 
 /* ---- the API (server_api.c, server_status.c) ---- */
 

@@ -1,4 +1,5 @@
 /* Opens the runners: which addresses tasks may call, and which keys sign their calls. */
+#include "base/log.h"
 #include "server/server_internal.h"
 
 static bool server_loopback_holds(void *context)
@@ -33,8 +34,18 @@ static enum err server_signing_key(void *context, const struct task *t, struct a
     return catalog_cache_signing_key(context, t->tenant, signing_host(t, host), arena, ret, e);
 }
 
+void server_note_loopback(struct server *a)
+{
+    if (!a->setup.loopback_if_alone || a->loopback_ended || server_has_one_tenant(a))
+        return;
+    a->loopback_ended = true;
+    log_warn("loopback_refused", kv_cstr("why", "'default' is no longer the only tenant"),
+             kv_cstr("remedy", "list the addresses that tasks may call in http.allow, or set http.allow_loopback"));
+}
+
 enum err server_open_runners(struct server *a, struct error *e)
 {
+    a->loopback_ended = !server_has_one_tenant(a);
     struct runners_setup setup = { .loop = loop_uv(a->loop),
                                    .clock = a->setup.clock,
                                    .slots = a->setup.slots,

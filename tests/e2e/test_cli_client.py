@@ -380,7 +380,8 @@ def test_list_follows_cursors(ask, stub):
 def test_list_says_when_there_is_more(ask, stub):
     stub.on("GET", "/v1/tasks", paged(30))
     assert ask("list", tty=True).err == "20 shown, there are more: use --limit N or --all\n"
-    assert ask("list").err == "" and ask("list", "--json", tty=True).err == ""
+    assert ask("list").err == ask("list", "--json").err == "20 shown, there are more: use --limit N or --all\n"
+    assert ask("list", "--json", "--limit", "20").err == ""
     assert ask("list", "--all", tty=True).err == ""
 
 
@@ -620,9 +621,56 @@ def test_a_pause_has_a_reason_and_an_end(ask, stub):
     assert [r.body for r in stub.requests] == [{"reason": "it's \"late\"", "for": "2h"}, {"until": "2099-02-10T08:00:00.000Z"}]
     done = ask("pause", ID, "--until", "soon")
     assert done.code == 2 and done.err.startswith("belfry pause: --until must be a time such as 2026-02-10T08:00:00Z, or a duration such as 2h"), done.err
-    for option in ("--reason", "--until"):
-        done = ask("pause", "--filter", "queue=a", option, "1h")
-        assert done.code == 2 and done.err.startswith(f"belfry pause: {option} is for given tasks: leave out --filter"), done.err
+
+
+def test_the_end_of_a_pause_is_printed(ask, stub):
+    until = task(status="PAUSED", paused={"since": "2098-02-10T08:00:00.000Z", "until": "2099-02-10T08:00:00.000Z"})
+    stub.on("POST", f"/v1/tasks/{ID}/pause", until)
+    stub.on("PATCH", f"/v1/tasks/{ID}", until)
+    stub.on("GET", f"/v1/tasks/{ID}/upcoming", {"upcoming": [], "warnings": [], "status": "PAUSED"})
+    assert ask("pause", ID, "--until", "2099-02-10T08:00:00Z").out == f"{ID} paused until 2099-02-10 08:00:00Z\n"
+    edited = ask("edit", ID, "--priority", "9").out
+    assert f"It does not fire until 2099-02-10 08:00:00Z, or 'belfry resume {ID}'" in edited, edited
+
+
+def test_a_pause_of_an_unknown_queue_says_so(ask, stub):
+    stub.on("GET", "/v1/queues/mial", (404, {"detail": "there is no such queue"}))
+    stub.on("GET", "/v1/queues/mail", {"name": "mail"})
+    for name in ("mial", "mail"):
+        stub.on("PATCH", f"/v1/queues/{name}", {"name": name, "paused": {"until": "2099-02-10T08:00:00.000Z"}})
+    done = ask("queue", "pause", "mial")
+    assert (done.code, done.out) == (0, "mial paused until 2099-02-10 08:00:00Z\n") and "no queue 'mial' was known before" in done.err, done
+    assert ask("queue", "pause", "mail").err == ""
+    done = ask("queue", "set", "mail", "--rate=-1")
+    assert done.code == 2 and "--rate must be a number from 0 to 1000000" in done.err, done
+
+
+def test_a_name_that_another_task_has_is_noted(ask, stub):
+    stub.on("POST", "/v1/tasks", (201, task(name="report")), (201, task(name="report")))
+    stub.on("GET", "/v1/tasks", page([task(name="report"), task(id=OTHER, name="report")]), page([task(name="report")]))
+    assert "note: another task has that name already" in ask("add", "--noop", "--name", "report").err
+    assert ask("add", "--noop", "--name", "report").err == ""
+
+
+def test_a_name_of_an_archived_task_is_explained(ask, stub):
+    stub.on("GET", "/v1/dlq", lambda request: page([task(status="FAILED", name="x")] if request.query.get("resolved") else []))
+    done = ask("dlq", "retry", "x")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.splitlines() == ["belfry dlq: the failed task 'x' is archived; to act on it all the same, give its id:", f"  {ID}  FAILED  x"]
+
+
+def test_status_names_open_breakers(ask, stub):
+    for path in ("/v1/scheduler/status", "/v1/stats", "/v1/tasks", "/v1/dlq"):
+        stub.on("GET", path, {})
+    stub.on("GET", "/v1/breakers", {"breakers": [{"host": "a.example:443", "state": "OPEN"}, {"host": None, "state": "HALF_OPEN"}]})
+    done = ask("status")
+    assert done.code == 0 and "Circuit breakers: a.example:443 OPEN, * HALF_OPEN ('belfry breakers list')\n" in done.out, done
+
+
+def test_next_takes_an_interval(belfry):
+    assert belfry("next", "5m", "--from", "2026-01-01T00:00:00Z", "-n", "2").lines == belfry(
+        "next", "--every", "5m", "--from", "2026-01-01T00:00:00Z", "-n", "2").lines != []
+    assert belfry("next", "5").code == 2
 
 
 def job(state, done, **more):

@@ -192,9 +192,11 @@ def test_a_backup_without_keys_says_what_its_restore_needs(server, client, recei
     data = ("--data-dir", str(server.data_dir))
     both = belfry("backup", "--with-keys", "--without-secrets", str(tmp_path / "both"), *data)
     assert both.code == 2 and "contradict each other" in both.err and not (tmp_path / "both").exists()
-    assert belfry("backup", str(tmp_path / "plain"), *data).code == 0
-    assert belfry("backup", "--with-keys", str(tmp_path / "whole"), *data).code == 0
     old = keys_of(server.data_dir / "secrets.key")[0].split()[0]
+    done = belfry("backup", str(tmp_path / "plain"), *data)
+    assert done.code == 0 and f"not the key '{old}' that they need" in done.err and "--with-keys" in done.err, done
+    done = belfry("backup", "--with-keys", str(tmp_path / "whole"), *data)
+    assert (done.code, done.err) == (0, ""), done
     done = belfry("restore", str(tmp_path / "plain"), "--data-dir", str(tmp_path / "a"))
     assert done.code == 0 and f"has key '{old}', to {tmp_path}/a/secrets.key" in done.err, done
     done = belfry("restore", str(tmp_path / "whole"), "--data-dir", str(tmp_path / "b"))

@@ -438,11 +438,15 @@ def test_loopback_is_open_while_default_is_the_only_tenant(make_server, receiver
     server = make_server(env={"BELFRY_HTTP_ALLOW_LOOPBACK": ""})
     default = Tenant(server, "default")
     assert run_once(default, receiver, "/alone") == ("COMPLETED", None)
+    made = default.request("POST", "/v1/tenants", {"name": "first"})
+    assert made.status == 201 and "http.allow" in made.json["notice"]
     acme = Tenant(server, "acme")
+    assert "notice" not in default.request("POST", "/v1/tenants", {"name": "third"}).json
     for who in acme, default:
         status, error = run_once(who, receiver, "/together")
-        assert status == "FAILED" and "not allowed" in error
+        assert status == "FAILED" and error.endswith("http.allow does not list it; it was allowed while 'default' was the only tenant")
     assert receiver.to("/together") == []
+    assert server.log().count("loopback_refused") == 1
 
 
 @pytest.mark.standalone("workers read the same list")

@@ -56,8 +56,9 @@ static enum err tenants_write_usage(struct jw *w, struct reader *r, int32_t tena
     return ERR_OK;
 }
 
+/* Ends the object with `notice`, if it is not NULL. */
 static enum err tenants_write(struct jw *w, struct reader *r, const struct tenant_rules *t,
-                              const struct catalog_entry *entry, struct error *e)
+                              const struct catalog_entry *entry, const char *notice, struct error *e)
 {
     jw_object(w);
     tenant_rules_write(w, t);
@@ -67,6 +68,8 @@ static enum err tenants_write(struct jw *w, struct reader *r, const struct tenan
         catalog_entry_members(w, entry);
     else
         jw_kv_i64(w, "version", 0);
+    if (notice)
+        jw_kv_cstr(w, "notice", notice);
     jw_object_end(w);
     return ERR_OK;
 }
@@ -140,7 +143,7 @@ static enum err tenants_write_page(struct request *q, struct reader *r, const st
             return ERR_OK;
         }
         p->next_name = t.name;
-        if (tenants_write(w, r, &t, entry, e))
+        if (tenants_write(w, r, &t, entry, NULL, e))
             return e->code;
     }
     return ERR_OK;
@@ -179,7 +182,7 @@ enum handled tenants_get(struct request *q, struct reader *r)
     if ((rc && rc != ERR_NOT_FOUND) || tenants_rules_of(q, has_entry ? &entry : NULL, &t, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
-    if (tenants_write(&w, r, &t, has_entry ? &entry : NULL, &e))
+    if (tenants_write(&w, r, &t, has_entry ? &entry : NULL, NULL, &e))
         return request_fail(q, &e);
     if (has_entry)
         respond_etag(&q->response, entry.version);
@@ -246,6 +249,15 @@ static enum err tenants_check_rules(const struct tenant_rules *t, struct error *
     return ERR_OK;
 }
 
+/* Numbers are given in turn: with the first one, tasks may no longer call loopback addresses. */
+static const char *tenants_notice(const struct request *q, const struct tenant_rules *created)
+{
+    return q->server->setup.loopback_if_alone && created->number == TENANT_DEFAULT + 1
+               ? "'default' is no longer the only tenant: from now on, calls of all tenants to loopback addresses are "
+                 "refused, except those that http.allow lists"
+               : NULL;
+}
+
 static enum err tenants_write_change(struct request *q, struct reader *r, struct change *c,
                                      const struct tenant_rules *t, struct error *e)
 {
@@ -258,7 +270,7 @@ static enum err tenants_write_change(struct request *q, struct reader *r, struct
         return e->code;
     bool created = q->method == HTTP_POST;
     w = respond_json(&q->response, created ? 201 : 200);
-    if (tenants_write(&w, r, t, &c->v[0].entry, e))
+    if (tenants_write(&w, r, t, &c->v[0].entry, created ? tenants_notice(q, t) : NULL, e))
         return e->code;
     respond_etag(&q->response, c->v[0].entry.version);
     if (created)

@@ -98,6 +98,7 @@ struct api_setup {
     struct str cors_origins;            /* separated by blanks; empty: none */
     struct str public_url;              /* under which browsers see the server; empty: not told */
     bool require_idempotency_key;
+    bool loopback_if_alone;  /* tasks may call loopback addresses while `default` is the only tenant */
     bool sends_mail;         /* smtp.url is set */
     struct str mail_domains; /* notify.email_domains */
     struct api_limits limits;

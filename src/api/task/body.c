@@ -142,6 +142,8 @@ static const char *const task_body_special_names[] = {
     "attempts", "last_error", "runs_count", "skipped_count", "last_run_at", "parent_id", "scheduled_for",
     "executions", "expires_at", "waiting_for", "cause", "resolved_at", "resolution", "deduplicated", "paused",
 };
+/* Members of target_config that users give beside it. */
+static const char *const task_body_target_names[] = { "url", "method", "headers", "body", "broker", "destination" };
 /* clang-format on */
 
 /* The error's field is one of these names only if the member was not in the table. */
@@ -150,6 +152,11 @@ static void task_body_explain_unknown(struct error *e)
     for (size_t i = 0; i < array_count(task_body_special_names); i++) {
         if (strcmp(e->field, task_body_special_names[i]) == 0)
             (void)error_field(e, task_body_special_names[i], "is set by Belfry and cannot be given");
+    }
+    for (size_t i = 0; i < array_count(task_body_target_names); i++) {
+        const char *name = task_body_target_names[i];
+        if (strcmp(e->field, name) == 0)
+            (void)error_field(e, name, "is unknown; did you mean target_config.%s?", name);
     }
 }
 

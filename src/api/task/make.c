@@ -431,6 +431,12 @@ static enum err task_make_check_may_change(const struct task *t, int64_t now_ms,
     if (state == TASK_RUNNING)
         return error_set(e, ERR_CONFLICT,
                          "the task is RUNNING and cannot be changed; wait for it to end, or cancel it");
+    if (task_is_final(state) && state != TASK_FAILED && t->target == TARGET_WORKFLOW && t->kind != TASK_RECURRING) {
+        char id[UUID_TEXT + 1];
+        uuid_format(t->id, id);
+        return error_set(e, ERR_CONFLICT, "the run is %s and cannot be changed; use POST /v1/workflows/%s/rerun",
+                         task_state_name(state), id);
+    }
     if (task_is_final(state) && state != TASK_FAILED)
         return error_set(e, ERR_CONFLICT, "the task is %s and cannot be changed; create a new task",
                          task_state_name(state));

@@ -302,6 +302,24 @@ static void add_warn_crowded_minute(struct cli *cli, struct client *client, cons
             (long long)m.there, (long long)m.quietest, quiet);
 }
 
+/* Commands that are given a name refuse it if it fits several tasks. If the server does not answer, prints nothing. */
+static void add_note_same_name(struct cli *cli, struct client *client, const json_t *task)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    cleanup_with(buf_release) struct buf path;
+    struct str name = json_text_at(task, "name");
+    buf_init(&path, TASK_BODY_MAX);
+    buf_text(&path, "/v1/tasks?limit=2");
+    query_add(&path, "name", name);
+    struct client_request call = { .method = "GET", .path = buf_cstr(&path), .quiet = true };
+    if (!name.n || name.p[name.n - 1] == '*' || client_call(client, &call, &a) ||
+        json_count_at(a.doc.root, "tasks") < 2)
+        return;
+    fprintf(cli->err,
+            "belfry add: note: another task has that name already; commands that are given the name refuse it, "
+            "so give them the id\n");
+}
+
 static enum exit_code command_add_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf body;
@@ -327,6 +345,8 @@ static enum exit_code command_add_run(struct cli *cli, const struct options *o)
         add_print_task(cli, o, client, &a);
     if (code == EXIT_DONE && option_given(o, "cron") && !option_get(o, "quiet")->number)
         add_warn_crowded_minute(cli, client, a.doc.root);
+    if (code == EXIT_DONE && option_given(o, "name") && !option_get(o, "quiet")->number)
+        add_note_same_name(cli, client, a.doc.root);
     if (code == EXIT_DONE && !option_get(o, "quiet")->number)
         task_print_warnings(cli, client, a.doc.root);
     return code;

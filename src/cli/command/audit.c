@@ -128,7 +128,7 @@ static enum exit_code audit_print(struct cli *cli, const struct options *o, stru
     if (object.n)
         query_add(&path, "object", object);
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "audit", .limit = pages_limit(o) };
-    struct rows r = { .header = audit_header, .add = audit_add_row, .keep = { 1, 4, 7 }, .tells_more = true };
+    struct rows r = { .header = audit_header, .add = audit_add_row, .keep = { 1, 4, 7 } };
     enum exit_code code = rows_print(cli, o, &p, &r, COLUMNS, none);
     *ret_count = r.count;
     return code;

@@ -152,6 +152,14 @@ static void backup_note_copied(struct cli *cli, const char *directory)
         mark.address, when);
 }
 
+static void backup_note_keys(struct cli *cli, const char *key)
+{
+    fprintf(cli->err,
+            "belfry backup: note: the copy has encrypted secrets and not the key '%s' that they need: keep a copy of "
+            "secrets.key, or use --with-keys to put it into the copy\n",
+            key);
+}
+
 static enum exit_code command_backup_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf directory;
@@ -187,6 +195,8 @@ static enum exit_code command_backup_run(struct cli *cli, const struct options *
     if (rc)
         return cli_fail(cli, "backup", &e, EXIT_REFUSED);
     backup_print(cli, o, &facts);
+    if (facts.needs_key[0])
+        backup_note_keys(cli, facts.needs_key);
     backup_note_copied(cli, request.directory);
     return EXIT_DONE;
 }

@@ -137,7 +137,7 @@ static enum err queue_write_limits(const struct options *o, struct jw *w, struct
     if (option_given(o, "rate")) {
         struct str rate = option_get(o, "rate")->text;
         if (!queue_is_rate(rate))
-            return error_field(e, "--rate", "must be a number, such as 10 or 0.5");
+            return error_field(e, "--rate", "must be a number from 0 to 1000000, such as 10 or 0.5");
         jw_key(w, "max_dispatches_per_second");
         jw_raw(w, rate);
     }
@@ -166,8 +166,31 @@ static enum exit_code queue_set(struct verb_work *w)
     return queue_patch(w, &body, queue_print, NULL);
 }
 
+/* A pause of a queue that nobody uses is kept, because tasks may name it later. It may as well be a typing error. */
+static bool queue_is_unknown(struct verb_work *w)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    char path[VERB_PATH];
+    verb_path(w, COLLECTION, path);
+    struct client_request call = { .method = "GET", .path = path, .quiet = true, .may_be_missing = true };
+    return client_call(w->client, &call, &a) == EXIT_DONE && a.status == 404;
+}
+
+static void queue_print_paused(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+{
+    char until[WHEN_TEXT];
+    int64_t until_ms;
+    buf_printf(out, "%s paused", w->name);
+    if (json_time_at(doc->root, "paused.until", &until_ms)) {
+        when_utc(until_ms, until);
+        buf_printf(out, " until %s", until);
+    }
+    buf_char(out, '\n');
+}
+
 static enum exit_code queue_pause(struct verb_work *w)
 {
+    bool is_unknown = queue_is_unknown(w);
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, BODY_MAX);
     struct jw j;
@@ -181,7 +204,13 @@ static enum exit_code queue_pause(struct verb_work *w)
     if (option_given(w->o, "until"))
         jw_kv_time(&j, "until", option_get(w->o, "until")->number);
     jw_object_end(&j);
-    return queue_patch(w, &body, NULL, "paused");
+    enum exit_code code = queue_patch(w, &body, queue_print_paused, NULL);
+    if (code == EXIT_DONE && is_unknown)
+        fprintf(w->cli->err,
+                "belfry queue: note: no queue '%s' was known before: it had neither settings nor tasks; if the name is "
+                "wrong, 'belfry queue rm %s%s' removes the pause\n",
+                w->name, w->name, w->cli->where);
+    return code;
 }
 
 static enum exit_code queue_resume(struct verb_work *w)

@@ -94,6 +94,16 @@ static void tenant_write_limits(const struct options *o, struct jw *w)
             jw_kv_i64(w, limits[i].field, option_get(o, limits[i].flag)->number);
 }
 
+static void tenant_print_created(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+{
+    cleanup_with(buf_release) struct buf notice;
+    buf_init(&notice, BODY_MAX);
+    table_plain_text(json_text_at(doc->root, "notice"), SIZE_MAX, &notice);
+    tenant_print(w, doc, out);
+    if (notice.n)
+        fprintf(w->cli->err, "belfry tenant: note: %s\n", buf_cstr(&notice));
+}
+
 static enum exit_code tenant_create(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf body;
@@ -105,7 +115,7 @@ static enum exit_code tenant_create(struct verb_work *w)
     tenant_write_limits(w->o, &j);
     jw_object_end(&j);
     struct client_request call = { .method = "POST", .path = COLLECTION, .body = buf_str(&body), .about = w->name };
-    return verb_call(w, &call, tenant_print, NULL);
+    return verb_call(w, &call, tenant_print_created, NULL);
 }
 
 static enum exit_code tenant_show(struct verb_work *w)

@@ -6,7 +6,7 @@
 #include "cli/task_view.h"
 #include "cli/when.h"
 
-enum { OUT_MAX = 1 << 20, UPCOMING = 8, FAILED = 5, COLUMNS = 4, RECENT_S = 300 };
+enum { OUT_MAX = 1 << 20, UPCOMING = 8, FAILED = 5, COLUMNS = 4, RECENT_S = 300, BREAKERS = 5 };
 
 /* Counters at one time; two of them give rates. */
 struct top_counters {
@@ -59,6 +59,23 @@ static void top_write_warnings(struct top_screen *s, const json_t *status)
         buf_printf(&s->out, "%s%s%s", i ? ", " : "Warning: certificates are not checked on the link to: ",
                    table_cell(json_text_at(link, ""), name), i + 1 == links ? "\n" : "");
     }
+}
+
+/* Names the circuit breakers that are not closed. A key without queues:read sees none. */
+static void top_write_breakers(struct top_screen *s)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct client_request call = { .method = "GET", .path = "/v1/breakers", .quiet = true };
+    size_t n = client_call(s->client, &call, &a) ? 0 : json_count_at(a.doc.root, "breakers");
+    for (size_t i = 0; i < n && i < BREAKERS; i++) {
+        char host[CELL_TEXT], state[CELL_TEXT];
+        const json_t *b = json_array_get(json_at(a.doc.root, "breakers"), i);
+        struct str name = json_text_at(b, "host");
+        buf_printf(&s->out, "%s%s %s", i ? ", " : "Circuit breakers: ", table_cell(name.n ? name : S("*"), host),
+                   table_cell(json_text_at(b, "state"), state));
+    }
+    if (n)
+        buf_printf(&s->out, "%s ('belfry breakers list%s')\n", n > BREAKERS ? " and others" : "", s->cli->where);
 }
 
 static void top_write_counts(struct top_screen *s, const json_t *status)
@@ -152,6 +169,7 @@ static enum exit_code top_draw(struct top_screen *s)
     buf_reset(&s->out);
     top_write_head(s, a.doc.root);
     top_write_warnings(s, a.doc.root);
+    top_write_breakers(s);
     top_write_counts(s, a.doc.root);
     top_write_rates(s, a.doc.root);
     code = top_write_recent(s);

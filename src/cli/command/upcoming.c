@@ -114,10 +114,12 @@ static void upcoming_write_path(const struct options *o, const char *id, struct 
 /* A task that is not SCHEDULED does not fire at the times that its schedule gives. */
 static void upcoming_print_status(struct cli *cli, const json_t *task)
 {
-    struct str status = json_text_at(task, "status"), id = json_text_at(task, "id");
-    if (str_eq(status, S("PAUSED")))
-        fprintf(cli->err, "belfry upcoming: the task is PAUSED: it does not fire until 'belfry resume " STR_FMT "%s'\n",
-                STR_ARG(str_utf8_cut(id, UUID_TEXT)), cli->where);
+    cleanup_with(buf_release) struct buf end;
+    buf_init(&end, WHY_TEXT);
+    if (!str_eq(json_text_at(task, "status"), S("PAUSED")))
+        return;
+    task_pause_end_text(cli, task, &end);
+    fprintf(cli->err, "belfry upcoming: the task is PAUSED: it does not fire until %s\n", buf_cstr(&end));
 }
 
 static const char *upcoming_none(const json_t *task, char out[WHY_TEXT])

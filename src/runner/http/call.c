@@ -389,7 +389,7 @@ static struct outcome http_call_timed_out(struct http_call *c)
 static struct outcome http_call_not_connected(struct http_call *c)
 {
     if (c->is_blocked && c->host->is_literal)
-        return http_call_failure(c, FAILURE_REFUSED, GUARD_REFUSED);
+        return http_call_failure(c, FAILURE_REFUSED, guard_refusal(&c->host->runner->guard, c->host->literal));
     if (c->is_blocked)
         return http_call_failure(c, FAILURE_CONNECT, GUARD_NOT_FOUND);
     long os_error = 0;

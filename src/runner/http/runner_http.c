@@ -166,7 +166,7 @@ static void http_host_judge_literal(struct http_host *h)
 {
     h->state = guard_allows_address(&h->runner->guard, h->literal, 0) ? HOST_READY : HOST_FAILED;
     h->failure = FAILURE_REFUSED;
-    h->why = GUARD_REFUSED;
+    h->why = guard_refusal(&h->runner->guard, h->literal);
 }
 
 /* Called when a run has joined the queue: starts a lookup, fails the queue or starts calls. */

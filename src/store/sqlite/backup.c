@@ -267,13 +267,22 @@ static enum err backup_check_path(const struct backup_request *r, struct error *
                       : error_set(e, ERR_CONFLICT, "'%s' already exists: name another file, or remove it", r->path);
 }
 
+static bool backup_has_keys(const struct backup_request *r)
+{
+    cleanup_with(free_charp) char *keys = directory_path(r->directory, "secrets.key");
+    return r->with_keys && !r->without_secrets && access(keys, R_OK) == 0;
+}
+
 static enum err backup_make(const struct backup_request *r, const char *source, const char *part,
                             struct store_sqlite_facts *ret, struct error *e)
 {
+    char key[BACKUP_KEY_TEXT];
     if (backup_make_part(part, e) || backup_copy_to(source, part, r->progress, e) ||
-        (!r->without_secrets && secrets_pack(r->directory, part, r->with_keys, e)) ||
+        (!r->without_secrets && secrets_pack(r->directory, part, r->with_keys, e)) || backup_find_key(part, key, e) ||
         backup_sync_path(part, O_RDONLY, e) || store_sqlite_verify(part, r->progress, ret, e))
         return e->code;
+    if (!backup_has_keys(r))
+        memcpy(ret->needs_key, key, sizeof key);
     return backup_rename(part, r->path, r->replace, e);
 }
 

@@ -23,11 +23,15 @@ struct backup_progress {
     void *context;
 };
 
+enum { BACKUP_KEY_TEXT = 16 };
+
 /* Facts about a file that was found intact. */
 struct store_sqlite_facts {
     int version; /* schema version */
     int64_t bytes, tasks, executions;
     int64_t by_state[TASK_EXPIRED + 1]; /* tasks that are not deleted */
+    /* of a copy that was just made: the id of a key that its secrets need, and that it does not hold; "": none */
+    char needs_key[BACKUP_KEY_TEXT];
 };
 
 struct backup_request {
@@ -58,9 +62,9 @@ struct restore_request {
 enum { RESTORE_KEPT_TEXT = 40 };
 struct restored {
     struct store_sqlite_facts facts;
-    bool has_pepper;              /* false: no API key works until the file is put there */
-    char needs_key[16];           /* the id of a key that its secrets need, and no key file has; "": none */
-    char kept[RESTORE_KEPT_TEXT]; /* the folder within the directory; empty: there was no store */
+    bool has_pepper;                 /* false: no API key works until the file is put there */
+    char needs_key[BACKUP_KEY_TEXT]; /* the id of a key that its secrets need, and no key file has; "": none */
+    char kept[RESTORE_KEPT_TEXT];    /* the folder within the directory; empty: there was no store */
 };
 
 /* Replaces the store of a directory by a copy: completely or not at all, even if the process is killed meanwhile.

@@ -13,6 +13,8 @@ int backup_rename_by_link(const char *part, const char *path);
 enum err backup_make_part(const char *part, struct error *e) must_use;
 /* Opens a part file to be changed before it is used. */
 enum err backup_open_part(const char *part, struct conn *ret, struct error *e) must_use;
+/* The id of a key that secrets in the copy need; "": it has none. */
+enum err backup_find_key(const char *part, char ret[BACKUP_KEY_TEXT], struct error *e) must_use;
 enum err backup_copy_to(const char *source, const char *part, const struct backup_progress *progress,
                         struct error *e) must_use;
 

@@ -132,8 +132,7 @@ static enum err restore_forget_file(const char *part, struct error *e)
     return rc;
 }
 
-/* A key that the secrets in the file need; "": it has none. */
-static enum err restore_find_key(const char *part, char ret[SECRETS_ID + 1], struct error *e)
+enum err backup_find_key(const char *part, char ret[BACKUP_KEY_TEXT], struct error *e)
 {
     static const char sql[] =
         "SELECT substr(x, instr(x, '\"enc:1:') + 7, 8) FROM (SELECT target_config AS x FROM tasks "
@@ -142,13 +141,14 @@ static enum err restore_find_key(const char *part, char ret[SECRETS_ID + 1], str
     struct conn c = { 0 };
     sqlite3_stmt *st = NULL;
     bool row = false;
+    ret[0] = '\0';
     enum err rc = backup_open_part(part, &c, e);
     if (!rc && sqlite3_prepare_v2(c.db, sql, -1, &st, NULL) != SQLITE_OK)
         rc = conn_fail(&c, e);
     if (!rc)
         rc = conn_step(&c, st, &row, e);
     if (row)
-        snprintf(ret, SECRETS_ID + 1, "%s", (const char *)sqlite3_column_text(st, 0));
+        snprintf(ret, BACKUP_KEY_TEXT, "%s", (const char *)sqlite3_column_text(st, 0));
     sqlite3_finalize(st);
     conn_release(&c);
     return rc;
@@ -159,7 +159,7 @@ static enum err restore_prepare(const struct restore_request *r, const char *par
 {
     if (restore_remove_secrets(r->directory, e) || backup_make_part(part, e) ||
         backup_copy_to(r->path, part, r->progress, e) || secrets_unpack(part, r->directory, e) ||
-        restore_forget_file(part, e) || restore_find_key(part, ret->needs_key, e) ||
+        restore_forget_file(part, e) || backup_find_key(part, ret->needs_key, e) ||
         backup_sync_path(part, O_RDONLY, e) || store_sqlite_verify(part, r->progress, &ret->facts, e))
         return e->code;
     failpoint("restore_ready");

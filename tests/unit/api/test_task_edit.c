@@ -236,6 +236,19 @@ static void bad_edits_are_refused_by_field(void **state)
     }
 }
 
+static void a_run_that_is_over_is_run_again_instead(void **state)
+{
+    struct task run = make(state, "{\"target_type\":\"WORKFLOW\",\"target_config\":{\"workflow\":\"w\"}}"), p;
+    struct error e = { 0 };
+    char id[UUID_TEXT + 1], says[200];
+    bool reschedules = false;
+    run.state = TASK_COMPLETED;
+    uuid_format(run.id, id);
+    snprintf(says, sizeof says, "the run is COMPLETED and cannot be changed; use POST /v1/workflows/%s/rerun", id);
+    assert_int_equal(try_patch(*state, &run, "{\"priority\":1}", NOW_MS + 1, &p, &reschedules, &e), ERR_CONFLICT);
+    assert_string_equal(e.text, says);
+}
+
 static void a_timeout_goes_with_the_config_that_brought_it(void **state)
 {
     struct task t = make(state, "{\"timeout_ms\":9,\"target_config\":{\"url\":\"http://h\",\"timeout_ms\":5}}");
@@ -296,6 +309,7 @@ int main(void)
         row(a_claimed_task_is_edited_until_it_fires),
         row(what_is_over_stays_as_it_was_but_a_failure_may_be_mended),
         row(bad_edits_are_refused_by_field),
+        row(a_run_that_is_over_is_run_again_instead),
         row(a_timeout_goes_with_the_config_that_brought_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

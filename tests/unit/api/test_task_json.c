@@ -401,6 +401,7 @@ static const struct {
     { "{'requires':['a,b']," H "}", "requires", "a label may have only letters" },
     { "{'resources':{'cpu':-1}," H "}", "resources.cpu", "" },
     { "{'resources':{'disk':1}," H "}", "resources.disk", "" },
+    { "{'url':'https://example.com'," H "}", "url", "is unknown; did you mean target_config.url?" },
     { "{'id':'x'," H "}", "id", "is set by Belfry and cannot be given" },
     { "{'status':'PAUSED'," H "}", "status", "is set by Belfry and cannot be given" },
     { "{'version':1," H "}", "version", "is set by Belfry and cannot be given" },

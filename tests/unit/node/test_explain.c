@@ -474,6 +474,7 @@ static void one_of_another_priority_may_be_tried_before_it(void **state)
     struct task next = { .id = occurrence_id(t.id, NOW + 6000), .tenant = TENANT };
     x = why(w, &next); /* the held one does not start before the trial, whichever that is */
     assert_outcome(&x, EXPLAIN_WILL_SKIPPED, NOW + 6000);
+    assert_non_null(strstr(x.text, "; the host here.example asked to be left alone until "));
 }
 
 static void a_task_for_outside_workers_waits_for_one_that_asks(void **state)

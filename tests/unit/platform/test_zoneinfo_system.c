@@ -62,11 +62,17 @@ static int folder_of_zones(void **state)
 {
     static const char *const folders[] = { "Europe", "America",      "America/Argentina", "posix",
                                            "right",  "right/Europe", "posix/Europe",      "Etc" };
-    static const char *const names[] = {
-        "Europe/Berlin", "Europe/Paris",        "America/New_York",    "America/Argentina/Buenos_Aires",
-        "EST",           "right/Europe/Berlin", "posix/Europe/Berlin", "Etc/UTC",
-        "localtime",     "posixrules"
-    };
+    static const char *const names[] = { "Europe/Berlin",
+                                         "Europe/Paris",
+                                         "America/New_York",
+                                         "America/Argentina/Buenos_Aires",
+                                         "EST",
+                                         "right/Europe/Berlin",
+                                         "posix/Europe/Berlin",
+                                         "Etc/UTC",
+                                         "localtime",
+                                         "posixrules",
+                                         "Factory" };
     if (empty_folder(state))
         return -1;
     struct folder *f = *state;
@@ -175,6 +181,17 @@ static void other_trees_and_other_paths_are_refused(void **state)
         snprintf(sentence, sizeof sentence, "'%s' is not a time zone name; use one such as Europe/Berlin or UTC",
                  unsound[i]);
         refused(f->zones, unsound[i], ERR_INVALID, "time_zone", sentence);
+    }
+}
+
+static void zones_that_differ_between_machines_are_unknown(void **state)
+{
+    struct folder *f = *state;
+    static const char *const names[] = { "localtime", "posixrules", "Factory" };
+    for (size_t i = 0; i < array_count(names); i++) {
+        char sentence[256];
+        snprintf(sentence, sizeof sentence, "unknown time zone '%s'; use one such as Europe/Berlin or UTC", names[i]);
+        refused(f->zones, names[i], ERR_INVALID, "time_zone", sentence);
     }
 }
 
@@ -395,6 +412,7 @@ int main(void)
         with_zones(a_zone_is_read_once),
         with_zones(unknown_names_get_the_closest_one),
         with_zones(other_trees_and_other_paths_are_refused),
+        with_zones(zones_that_differ_between_machines_are_unknown),
         with_zones(a_broken_file_says_what_is_wrong),
         with_zones(a_file_that_cannot_be_read_is_not_unknown),
         cmocka_unit_test_setup_teardown(without_tzdata_only_utc_is_there, empty_folder, remove_folder),

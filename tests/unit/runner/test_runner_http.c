@@ -532,7 +532,7 @@ static void loopback_is_judged_at_each_call(void **state)
             p.task.delivery = fresh ? DELIVER_AT_MOST_ONCE : DELIVER_AT_LEAST_ONCE; /* fresh: needs a new connection */
             call(f, &p);
             assert_failed(&p, i ? FAILURE_CONNECT : FAILURE_REFUSED, false,
-                          i ? "host name not found, or its address is not allowed" : GUARD_REFUSED);
+                          i ? "host name not found, or its address is not allowed" : GUARD_REFUSED_NOW);
         }
     }
     assert_int_equal(f->target.connections, 2);

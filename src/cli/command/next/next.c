@@ -93,6 +93,7 @@ static const char detail[] =
     "Examples:\n"
     "  belfry next '0 8 * * MON-FRI' --tz Europe/Berlin\n"
     "  belfry next '30 2 * * *' --tz Europe/Berlin --from 2026-03-28 --count 3\n"
+    "  belfry next 5m\n"
     "  belfry next --every 90m --start 2026-01-01T00:00:00Z --json\n"
     "  belfry next '0 9 LW * *' --to 2027-01-01\n"
     "\n"
@@ -117,11 +118,22 @@ static void next_query_release(struct next_query *q)
     buf_release(&q->expression);
 }
 
+/* A single word such as 5m: no expression has one field, except those that begin with @. */
+static bool next_is_interval(const struct options *o, int64_t *ret_ms)
+{
+    struct error ignored;
+    int64_t ms;
+    if (o->word_count != 1 || duration_parse(o->words[0], &ms, &ignored) || ms < 1 || ms > DURATION_MAX_MS)
+        return false;
+    *ret_ms = ms;
+    return true;
+}
+
 /* An expression without quotes arrives as several arguments: joins them. */
 static enum err next_read_expression(const struct options *o, struct next_query *q, struct error *e)
 {
-    bool every = option_given(o, "every");
-    if (every && o->word_count)
+    bool by_word = next_is_interval(o, &q->rule.interval_ms), every = by_word || option_given(o, "every");
+    if (option_given(o, "every") && o->word_count)
         return error_field(e, "--every", "and an expression exclude each other; give only one of them");
     if (every && (option_given(o, "dst-gap") || option_given(o, "dst-overlap")))
         return error_field(
@@ -129,13 +141,13 @@ static enum err next_read_expression(const struct options *o, struct next_query 
             "counts elapsed time, which has no gap and no overlap; leave out --dst-gap and --dst-overlap");
     if (!every && !o->word_count)
         return error_set(e, ERR_INVALID, "an expression is missing: give one in quotes, or use --every");
-    for (size_t i = 0; i < o->word_count; i++) {
+    for (size_t i = 0; !by_word && i < o->word_count; i++) {
         buf_text(&q->expression, i ? " " : "");
         buf_add(&q->expression, o->words[i]);
     }
     if (q->expression.full)
         return error_field(e, "expression", "is too long; at most %d characters are allowed", CRON_TEXT_MAX);
-    if (every)
+    if (every && !by_word)
         q->rule.interval_ms = option_get(o, "every")->number;
     q->rule.kind = every ? RECUR_INTERVAL : RECUR_CRON;
     return every ? ERR_OK : cron_parse(buf_str(&q->expression), q->rule.hash, &q->rule.cron, e);
