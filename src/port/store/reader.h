@@ -16,9 +16,9 @@
 /* A filter that is zero does not filter; several are joined by "and". Newest first (by id, descending). No reader finds
  * deleted tasks: they are neither returned, nor listed, nor counted.
  *
- * With shown_at_ms, `states` are states that users see: a task matches if the set has its task_shown_state at that time.
- * So a task that was claimed early is SCHEDULED, not RUNNING, until it is due. Without shown_at_ms, they are the stored
- * ones. Requests of users have shown_at_ms; the other filters are not affected by it. */
+ * With shown_at_ms, `states` are states that users see: a task matches if they have its task_shown_state then. So a
+ * task that was claimed early is SCHEDULED, not RUNNING, until it is due. Without shown_at_ms, they are stored states.
+ * Requests of users have shown_at_ms. The other filters are not affected by it. */
 struct task_filter {
     int32_t tenant;
     unsigned states;         /* bit s: state s wanted; 0: any */
