@@ -1,6 +1,7 @@
 """Long work done by the server: bulk actions, and the careful re-drive of dead letters."""
 
 import json
+import re
 import threading
 
 import pytest
@@ -39,6 +40,12 @@ def dead_letters(client, receiver, path, count, **more):
     ids = batch(client, [{"name": f"dead {i}", "retry": {"max_attempts": 1}, **receiver.target(path), **more} for i in range(count)])
     until(lambda: all(client.task(i)["status"] == "FAILED" for i in ids), why="they did not fail")
     return ids
+
+
+def claimed_ahead(client):
+    """How many tasks the nodes have claimed before they are due."""
+    pages = [client.get("/metrics", node=node).body.decode() for node in client.server.nodes]
+    return sum(int(re.search(r"^belfry_tasks_ahead (\d+)$", page, re.M)[1]) for page in pages)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -90,6 +97,21 @@ def test_a_bulk_action_goes_on_after_the_server_was_killed(server, client):
     done = job_over(client, job)
     assert (done["state"], done["done"], done["failed"]) == ("DONE", 6000, 0), done
     until(lambda: not client.all("/v1/tasks?queue=k&status=SCHEDULED"), why="some were not run")
+
+
+@pytest.mark.parametrize("action, state", [("cancel", "CANCELLED"), ("pause", "PAUSED")])
+@pytest.mark.own_server
+def test_a_task_that_was_claimed_early_is_scheduled_for_every_filter(server, client, belfry, action, state):
+    """It is shown as SCHEDULED until it is due. So lists find it by this status, and bulk actions reach it."""
+    ids = batch(client, [{"name": "soon", "delay": "2900ms", "target_type": "NOOP"} for _ in range(3)])
+    until(lambda: claimed_ahead(client) == 3, why="they were not claimed")
+    scheduled = client.get("/v1/tasks?name=soon&status=SCHEDULED&page=1").json
+    running = client.get("/v1/tasks?name=soon&status=RUNNING&page=1").json
+    out = belfry(action, "--filter", "status=SCHEDULED,name=soon", env={"BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)})
+    assert {t["id"]: t["status"] for t in scheduled["tasks"]} == dict.fromkeys(ids, "SCHEDULED")
+    assert (scheduled["pagination"]["total"], running["tasks"], running["pagination"]["total"]) == (3, [], 0)
+    assert (out.code, out.out) == (0, f"3 {state.lower()}\n"), out
+    assert [client.task(i)["status"] for i in ids] == [state] * 3
 
 
 def test_a_job_can_be_cancelled_and_says_so(client):

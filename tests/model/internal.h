@@ -391,6 +391,8 @@ enum err memory_workflows(struct reader *r, int32_t tenant, struct str after, si
                           struct workflow_rows *ret, struct error *e);
 enum err memory_run(struct reader *r, int32_t tenant, struct uuid run, struct arena *a, struct run_row *ret,
                     struct error *e);
+/* Whether a set of states (0: any) has that of a task: the one shown at this time, or the stored one. */
+bool memory_state_matches(unsigned states, int64_t shown_at_ms, const struct task *t);
 enum err memory_steps(struct reader *r, const struct step_filter *f, struct arena *a, struct tasks *ret,
                       struct error *e);
 enum err memory_outputs(struct reader *r, struct uuid run, int64_t from, int64_t to, size_t max, struct arena *a,

@@ -57,13 +57,19 @@ static bool memory_kind_matches(const struct task_filter *f, const struct task *
     return !f->by_kind || t->kind == (f->recurring ? TASK_RECURRING : TASK_ONE_TIME);
 }
 
+bool memory_state_matches(unsigned states, int64_t shown_at_ms, const struct task *t)
+{
+    enum task_state state = shown_at_ms ? task_shown_state(t, shown_at_ms) : t->state;
+    return !states || states >> state & 1;
+}
+
 static bool memory_task_matches(const struct task_filter *f, const struct task *t)
 {
     bool is_run = t->target == TARGET_WORKFLOW && t->kind != TASK_RECURRING;
     return t->tenant == f->tenant && uuid_is_nil(t->run) && (!f->runs || is_run) && !t->deleted &&
-           uuid_cmp(t->id, f->from) >= 0 && memory_kind_matches(f, t) && (!f->states || f->states >> t->state & 1) &&
-           memory_name_matches(f->name, t->name) && (!f->queue.n || str_eq(f->queue, t->queue)) &&
-           (!f->task_type.n || str_eq(f->task_type, t->task_type)) &&
+           uuid_cmp(t->id, f->from) >= 0 && memory_kind_matches(f, t) &&
+           memory_state_matches(f->states, f->shown_at_ms, t) && memory_name_matches(f->name, t->name) &&
+           (!f->queue.n || str_eq(f->queue, t->queue)) && (!f->task_type.n || str_eq(f->task_type, t->task_type)) &&
            (!f->calendar.n || (t->kind == TASK_RECURRING && str_eq(f->calendar, t->schedule.calendar))) &&
            (!f->cause.n || (t->state == TASK_FAILED && str_eq(f->cause, t->cause))) &&
            (!f->by_resolved || (t->state == TASK_FAILED && (t->resolved_ms != 0) == f->resolved)) &&

@@ -122,7 +122,7 @@ enum err memory_run(struct reader *r, int32_t tenant, struct uuid run, struct ar
 static bool memory_step_matches(const struct step_filter *f, const struct task *t)
 {
     bool is_step = place_kind(t->place) != PLACE_KIND_DEADLINE && place_step(t->place) == f->step;
-    return t->tenant == f->tenant && (!f->states || f->states >> t->state & 1) && (!f->by_step || is_step) &&
+    return t->tenant == f->tenant && memory_state_matches(f->states, f->shown_at_ms, t) && (!f->by_step || is_step) &&
            (!f->has_after || t->place > f->after);
 }
 

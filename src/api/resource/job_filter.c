@@ -41,7 +41,8 @@ static enum err job_filter_read_states(struct str names, unsigned *ret, struct e
     return ERR_OK;
 }
 
-enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct task_filter *ret, struct error *e)
+enum err job_filter(const struct job *j, int32_t tenant, int64_t now_ms, struct arena *a, struct task_filter *ret,
+                    struct error *e)
 {
     struct filter_body b = { .kind = NO_KIND };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
@@ -59,6 +60,7 @@ enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct
     *ret = (struct task_filter){
         .tenant = tenant,
         .states = j->redrive ? 1U << TASK_FAILED : 0,
+        .shown_at_ms = now_ms,
         .by_resolved = j->redrive,
         .occurrences = j->redrive || j->action == ACTION_RETRY, /* occurrences may have failed too */
         .by_kind = b.kind != NO_KIND,

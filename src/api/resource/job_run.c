@@ -277,7 +277,7 @@ static enum err job_run_list_page(struct job_run *run, struct reader *r, size_t 
     struct task_filter f;
     const struct job *j = &run->job;
     struct arena *a = &run->internal->arena;
-    enum err rc = job_filter(j, run->tenant, a, &f, e);
+    enum err rc = job_filter(j, run->tenant, clock_wall_ms(run->server->setup.clock), a, &f, e);
     if (rc)
         return rc;
     f.before = j->cursor;

@@ -99,7 +99,7 @@ static enum err jobs_count_total(struct request *q, struct reader *r, struct job
 {
     struct task_filter f;
     struct task_count total = { 0 };
-    if (job_filter(job, q->who.tenant, &q->arena, &f, e))
+    if (job_filter(job, q->who.tenant, q->now_ms, &q->arena, &f, e))
         return e->code;
     if (reader_count_tasks(r, &f, TOTAL_MAX + 1, &total, e))
         return e->code;

@@ -28,6 +28,6 @@ enum err jobs_begin(struct api_server *s, struct error *e) must_use;
 void jobs_drop(struct api_server *s);    /* frees the jobs that wait for their next turn; no job may be in a turn */
 void jobs_release(struct api_server *s); /* the same, and ends the search for jobs */
 
-/* The filter of a job as a task_filter. Texts live in the arena. Any thread. */
-enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct task_filter *ret,
+/* The filter of a job as a task_filter; its statuses are those shown at now_ms. Texts live in the arena. Any thread. */
+enum err job_filter(const struct job *j, int32_t tenant, int64_t now_ms, struct arena *a, struct task_filter *ret,
                     struct error *e) must_use;

@@ -122,6 +122,7 @@ static struct task_filter listing_filter(const struct request *q, const struct l
 {
     f.tenant = q->who.tenant;
     f.states = f.states ? f.states : l->states;
+    f.shown_at_ms = q->now_ms;
     f.by_kind = f.by_kind || l->kind;
     f.recurring = f.recurring || l->kind == 2;
     f.name = l->name;

@@ -240,6 +240,7 @@ static enum err workflows_write_list(struct request *q, struct reader *r, const 
 {
     struct task_filter f = { .tenant = q->who.tenant,
                              .states = l->states,
+                             .shown_at_ms = q->now_ms,
                              .name = l->name,
                              .queue = l->queue,
                              .created_before_ms = l->created_before_ms,

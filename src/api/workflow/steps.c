@@ -268,9 +268,11 @@ enum handled workflow_steps_list(struct request *q, struct reader *r)
         return steps_write_none(q);
     if (rc)
         return request_fail(q, &e);
-    struct step_filter f = {
-        .tenant = q->who.tenant, .run = run.task.id, .states = p.states, .limit = (size_t)p.limit
-    };
+    struct step_filter f = { .tenant = q->who.tenant,
+                             .run = run.task.id,
+                             .states = p.states,
+                             .shown_at_ms = q->now_ms,
+                             .limit = (size_t)p.limit };
     if (steps_read_query(q, d->dag, &p, &f, &e) || (run.opened && reader_steps(r, &f, &q->arena, &v, &e)))
         return request_fail(q, &e);
     struct run_holds holds = { .q = q, .r = r, .d = d->dag, .stop = run.opened ? run.row.stop : RUN_GOES_ON };

@@ -14,10 +14,15 @@
 #include "port/store/tasks.h"
 
 /* A filter that is zero does not filter; several are joined by "and". Newest first (by id, descending). No reader finds
- * deleted tasks: they are neither returned, nor listed, nor counted. */
+ * deleted tasks: they are neither returned, nor listed, nor counted.
+ *
+ * With shown_at_ms, `states` are states that users see: a task matches if they have its task_shown_state then. So a
+ * task that was claimed early is SCHEDULED, not RUNNING, until it is due. Without shown_at_ms, they are stored states.
+ * Requests of users have shown_at_ms. The other filters are not affected by it. */
 struct task_filter {
     int32_t tenant;
     unsigned states;         /* bit s: state s wanted; 0: any */
+    int64_t shown_at_ms;     /* 0: `states` are stored ones */
     bool by_kind, recurring; /* by_kind: only RECURRING (recurring), or only ONE_TIME */
     struct str name;         /* whole, or a prefix when it ends in '*' */
     struct str queue, task_type;

@@ -340,8 +340,9 @@ struct definition_page {
 struct step_filter {
     int32_t tenant;
     struct uuid run;
-    unsigned states; /* bit s; 0: any */
-    bool by_step;    /* only this step: its row, its items, its compensations */
+    unsigned states;     /* bit s; 0: any */
+    int64_t shown_at_ms; /* as of struct task_filter */
+    bool by_step;        /* only this step: its row, its items, its compensations */
     uint32_t step;
     bool has_after; /* only places behind it */
     int64_t after;

@@ -88,7 +88,7 @@ enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t
 /* A task that a claim considers and that needs slots. Its texts are in the store's own arena. */
 struct candidate {
     struct slot_row row;
-    struct task task; /* only id, tenant, kind, parent, due_ms, scheduled_ms, deleted and the gates are set */
+    struct task task; /* only id, tenant, kind, parent, links, due_ms, scheduled_ms, deleted, gates */
     size_t bytes;
     struct slot_need needs[SLOTS_MAX];
     size_t n;

@@ -16,6 +16,15 @@
 #define SQL_SKIPPED   "7"
 #define SQL_EXPIRED   "8"
 
+/* task_shown_state of a row of tasks at the time of parameter `at`; if that is 0, the stored state. */
+#define SQL_SHOWN_STATE(at)                                                                                            \
+    "(CASE WHEN " at " = 0 OR state NOT IN (" SQL_SCHEDULED ", " SQL_RUNNING ") THEN state "                           \
+    "WHEN (links & 256) <> 0 THEN " SQL_BLOCKED " WHEN (links & 32) <> 0 THEN "                                        \
+    "CASE WHEN run_id IS NOT NULL AND (links & 1024) <> 0 AND due_ms > " at " THEN " SQL_SCHEDULED                     \
+    " ELSE " SQL_RUNNING " END WHEN state = " SQL_RUNNING " AND due_ms > " at " THEN " SQL_SCHEDULED                   \
+    " ELSE state END)"
+
+_Static_assert(TASK_AWAITS == 256 && TASK_OPENED == 32 && TASK_AGAIN == 1024, "SQL_SHOWN_STATE names them by number");
 _Static_assert(TASK_SCHEDULED == 0, "SQL_SCHEDULED is the number of TASK_SCHEDULED");
 _Static_assert(TASK_BLOCKED == 1, "SQL_BLOCKED is the number of TASK_BLOCKED");
 _Static_assert(TASK_PAUSED == 2, "SQL_PAUSED is the number of TASK_PAUSED");

@@ -25,6 +25,7 @@ enum due_column {
     DUE_FENCE,
     DUE_GATES,
     DUE_TARGET,
+    DUE_LINKS,
     DUE_GIVES_WAY /* with gates: it leaves its overlap slot to an earlier occurrence (OP_CLAIM 11) */
 };
 

@@ -27,7 +27,7 @@ _Static_assert(OVERLAP_ALLOW == 1, "the number of ALLOW in these statements");
 
 #define CANDIDATE                                                                                                      \
     "coalesce(octet_length(payload), 0) + coalesce(octet_length(target_config), 0) AS bytes, tenant_id, kind, "        \
-    "parent_id, scheduled_ms, deleted, fence, gates, target, " GIVES_WAY " FROM tasks "
+    "parent_id, scheduled_ms, deleted, fence, gates, target, links, " GIVES_WAY " FROM tasks "
 
 #define WALK                                                                                                           \
     "SELECT q.place, t.* FROM unnest($6, $7, $8, $9) WITH ORDINALITY AS q(lane, quota, after_ms, after_id, place) "    \

@@ -98,17 +98,18 @@ static enum err reader_postgres_get(struct reader *base, int32_t tenant, struct 
 static_assert(LIST_VISIT_MAX == 100000, "VISIT_MAX says the same");
 
 /* All lists and counts have the same parameters (pg_list_add_filter). $3 is the offset, $4 the limit. */
-#define MATCHES                                                                                                        \
-    "tenant_id = $2 AND NOT deleted AND ($5 = 0 OR ($5 >> state) & 1 = 1) AND ($6 < 0 OR kind = $6) "                  \
-    "AND CASE WHEN $7 IS NULL THEN kind <> 2 OR $8 ELSE kind = 2 AND parent_id = $7 END "                              \
-    "AND ($9 = 0 OR due_ms >= $9) AND ($10 = 0 OR due_ms < $10) "                                                      \
-    "AND ($11 = '' OR name = $11) AND ($12 = '' OR starts_with(name, $12)) "                                           \
-    "AND ($13 = '' OR task_type = $13) AND ($14 = '' OR calendar = $14) AND ($15 = '' OR state = " SQL_FAILED          \
-    " AND cause = $15) AND ($16 < 0 OR state = " SQL_FAILED                                                            \
-    " AND (resolved_ms <> 0)::int = $16) AND ($17 = '' OR waits_for = $17) "                                           \
-    "AND ($18 = '' OR queue = $18 "                                                                                    \
-    "OR lane = ANY (ARRAY(SELECT l.lane FROM lanes AS l WHERE l.tenant_id = $2 AND l.queue = $18))) "                  \
-    "AND (NOT $20 OR (target = 4 AND kind <> 1)) AND ($22 = 0 OR created_ms >= $22) AND ($23 = 0 OR created_ms < $23)"
+#define MATCHES                                                                                                          \
+    "tenant_id = $2 AND NOT deleted AND ($5 = 0 OR ($5 >> " SQL_SHOWN_STATE(                                             \
+        "$24") ") & 1 = 1) AND ($6 < 0 OR kind = $6) "                                                                   \
+               "AND CASE WHEN $7 IS NULL THEN kind <> 2 OR $8 ELSE kind = 2 AND parent_id = $7 END "                     \
+               "AND ($9 = 0 OR due_ms >= $9) AND ($10 = 0 OR due_ms < $10) "                                             \
+               "AND ($11 = '' OR name = $11) AND ($12 = '' OR starts_with(name, $12)) "                                  \
+               "AND ($13 = '' OR task_type = $13) AND ($14 = '' OR calendar = $14) AND ($15 = '' OR state = " SQL_FAILED \
+               " AND cause = $15) AND ($16 < 0 OR state = " SQL_FAILED                                                   \
+               " AND (resolved_ms <> 0)::int = $16) AND ($17 = '' OR waits_for = $17) "                                  \
+               "AND ($18 = '' OR queue = $18 "                                                                           \
+               "OR lane = ANY (ARRAY(SELECT l.lane FROM lanes AS l WHERE l.tenant_id = $2 AND l.queue = $18))) "         \
+               "AND (NOT $20 OR (target = 4 AND kind <> 1)) AND ($22 = 0 OR created_ms >= $22) AND ($23 = 0 OR created_ms < $23)"
 static_assert(TASK_OCCURRENCE == 2 && TASK_RECURRING == 1 && TARGET_WORKFLOW == 4, "statements name them by number");
 
 /* The rows of a walk; `ok` tells whether a row matches. */
@@ -191,6 +192,7 @@ static void pg_list_add_filter(struct pg_params *p, const struct task_filter *f,
     pg_add_bool(p, f->brief);
     pg_add_i64(p, f->created_after_ms);
     pg_add_i64(p, f->created_before_ms);
+    pg_add_i64(p, f->shown_at_ms);
 }
 
 /* A text that is not clean matches nothing: it was stored in another form. */

@@ -134,8 +134,9 @@ static const char *const reader_sql[] = {
                   "ORDER BY name LIMIT ?3",
     [RD_RUN] = "SELECT 0" RUN_COLUMNS(SQL_NAME) " FROM runs WHERE run_id = ?1",
     [RD_STEPS] = TASKS "tasks_run WHERE run_id = ?1 AND tenant_id = ?2 AND place > ?3 AND (?4 < 0 OR "
-                       "(place >> 24 & 0xffffff = ?4 AND place >> 48 < 2)) AND (?5 = 0 OR ?5 >> state & 1) "
-                       "ORDER BY place LIMIT ?6",
+                       "(place >> 24 & 0xffffff = ?4 AND place >> 48 < 2)) AND (?5 = 0 OR ?5 >> " SQL_SHOWN_STATE(
+                           "?7") " & 1) "
+                                 "ORDER BY place LIMIT ?6",
     [RD_OUTPUTS] = "SELECT place, whole, text FROM outputs WHERE run_id = ?1 AND place BETWEEN ?2 AND ?3 "
                    "ORDER BY place LIMIT ?4",
     [RD_SIGNALS] = "SELECT 0" SIGNAL_COLUMNS(SQL_NAME) " FROM signals WHERE run_id = ?1 AND name = ?2 "
@@ -281,12 +282,24 @@ static bool reader_sqlite_conflict_matches(const struct task_filter *f, sqlite3_
            (!f->waits_for.n || str_eq(f->waits_for, row_text(st, AT_waits_for)));
 }
 
+static bool reader_sqlite_state_matches(const struct task_filter *f, sqlite3_stmt *st)
+{
+    struct task t = { .state = (enum task_state)sqlite3_column_int(st, AT_state) };
+    if (f->states && f->shown_at_ms) {
+        t.links = sqlite3_column_int(st, AT_links);
+        t.due_ms = sqlite3_column_int64(st, AT_due_ms);
+        t.run = row_uuid(st, AT_run_id);
+        t.state = task_shown_state(&t, f->shown_at_ms);
+    }
+    return !f->states || f->states >> t.state & 1;
+}
+
 /* Checks single columns, so that rows which do not match are not read as a whole. */
 static enum err reader_sqlite_matches(struct reader_sqlite *r, const struct task_filter *f, sqlite3_stmt *st, bool *ret,
                                       struct error *e)
 {
     *ret = sqlite3_column_int(st, AT_tenant_id) == f->tenant && !sqlite3_column_int(st, AT_deleted) &&
-           (!f->states || f->states >> sqlite3_column_int(st, AT_state) & 1) && reader_sqlite_kind_matches(f, st) &&
+           reader_sqlite_state_matches(f, st) && reader_sqlite_kind_matches(f, st) &&
            reader_sqlite_run_matches(f, st) && reader_sqlite_times_match(f, st) &&
            (!f->name.n || reader_sqlite_name_matches(f->name, row_text(st, AT_name))) &&
            (!f->task_type.n || str_eq(f->task_type, row_text(st, AT_task_type))) &&

@@ -9,6 +9,7 @@ enum err sqlite_claim_read_candidate(struct store_sqlite *s, sqlite3_stmt *st, s
                       .tenant = sqlite3_column_int(st, AT_tenant_id),
                       .kind = (enum task_kind)sqlite3_column_int(st, AT_kind),
                       .target = (enum target_kind)sqlite3_column_int(st, AT_target),
+                      .links = sqlite3_column_int(st, AT_links),
                       .parent = row_uuid(st, AT_parent_id),
                       .due_ms = sqlite3_column_int64(st, AT_due_ms),
                       .scheduled_ms = sqlite3_column_int64(st, AT_scheduled_ms),

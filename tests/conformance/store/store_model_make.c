@@ -588,6 +588,7 @@ struct task_filter model_filter(struct model *m)
         f.states |= 1u << below(m, 9);
     if (chance(m, 30))
         f.states |= 1u << below(m, 9);
+    f.shown_at_ms = chance(m, 50) ? near(m, -20, 40) : 0;
     f.by_kind = chance(m, 20);
     f.recurring = chance(m, 50);
     static const char *const names[] = { "report", "report*", "*", "clean%*", "r*", "nothing" };

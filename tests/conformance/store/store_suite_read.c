@@ -66,6 +66,34 @@ static void lists_filter_by_states(void **state)
     assert_int_equal(list(w, &f).tasks.n, 0);
 }
 
+static void a_task_that_was_claimed_early_is_listed_by_the_state_that_it_shows(void **state)
+{
+    struct world *w = *state;
+    struct task due = some_task(w), early = some_task(w), waits = some_task(w), paused = some_task(w);
+    early.due_ms = NOW + 2000;
+    waits.due_ms = paused.due_ms = NOW + 9000;
+    paused.state = TASK_PAUSED;
+    claim_one(w, &due, fresh_id(w));
+    claim_one(w, &early, fresh_id(w));
+    insert(w, (struct task[]){ waits, paused }, 2);
+    struct task_filter f = all();
+    f.shown_at_ms = NOW + 1999;
+    f.states = 1u << TASK_SCHEDULED;
+    assert_lists(w, &f, &waits.id, &early.id);
+    f.name = early.name; /* by another index */
+    assert_lists(w, &f, &waits.id, &early.id);
+    f.states = 1u << TASK_RUNNING;
+    assert_lists(w, &f, &due.id);
+    f.states = 1u << TASK_RUNNING | 1u << TASK_PAUSED;
+    assert_lists(w, &f, &paused.id, &due.id);
+    f.shown_at_ms = early.due_ms;
+    assert_lists(w, &f, &paused.id, &early.id, &due.id);
+    f.shown_at_ms = 0; /* as stored */
+    assert_lists(w, &f, &paused.id, &early.id, &due.id);
+    f.states = 1u << TASK_SCHEDULED;
+    assert_lists(w, &f, &waits.id);
+}
+
 static void lists_filter_by_kind_and_leave_occurrences_to_their_parent(void **state)
 {
     struct world *w = *state;
@@ -666,6 +694,7 @@ static const struct CMUnitTest tests[] = {
     store_test(lists_are_newest_first_with_whole_tasks),
     store_test(an_empty_store_lists_nothing),
     store_test(lists_filter_by_states),
+    store_test(a_task_that_was_claimed_early_is_listed_by_the_state_that_it_shows),
     store_test(lists_filter_by_kind_and_leave_occurrences_to_their_parent),
     store_test(lists_filter_by_whole_name_or_prefix),
     store_test(lists_keep_to_a_range_of_ids),

@@ -169,9 +169,10 @@ enum err reader_postgres_steps(struct reader *base, const struct step_filter *f,
     static const struct pg_statement by_place = {
         "read_steps", "SELECT part" TASK_COLUMNS(
                           SQL_NAME) " FROM tasks WHERE run_id = $1 AND place > $2 AND tenant_id = $3 AND NOT deleted "
-                                    "AND ($4 = 0 OR ($4 >> state) & 1 = 1) "
-                                    "AND ($5 < 0 OR ((place >> 24) & 16777215 = $5 AND place >> 48 < 2)) "
-                                    "ORDER BY place LIMIT $6"
+                                    "AND ($4 = 0 OR ($4 >> " SQL_SHOWN_STATE(
+                                        "$7") ") & 1 = 1) "
+                                              "AND ($5 < 0 OR ((place >> 24) & 16777215 = $5 AND place >> 48 < 2)) "
+                                              "ORDER BY place LIMIT $6"
     };
     static_assert(PLACE_KIND_STEP == 0 && PLACE_KIND_UNDO == 1 && PLACE_KIND_DEADLINE == 2, "by_place says the same");
     struct pg_reader *r = pg_reader_self(base);
@@ -185,6 +186,7 @@ enum err reader_postgres_steps(struct reader *base, const struct step_filter *f,
     pg_add_i32(p, (int32_t)f->states);
     pg_add_i64(p, f->by_step ? (int64_t)f->step : -1);
     pg_add_i64(p, (int64_t)f->limit);
+    pg_add_i64(p, f->shown_at_ms);
     if (pg_reader_run(r, false, &by_place, &got, e))
         return e->code;
     struct task *v = arena_zarray(a, (size_t)got.rows + 1, sizeof *v);

@@ -144,6 +144,7 @@ enum err reader_sqlite_steps(struct reader *base, const struct step_filter *f, s
     sqlite3_bind_int64(st, 4, f->by_step ? (int64_t)f->step : -1);
     sqlite3_bind_int64(st, 5, f->states);
     sqlite3_bind_int64(st, 6, (int64_t)f->limit);
+    sqlite3_bind_int64(st, 7, f->shown_at_ms);
     if (reader_sqlite_read_rows(r, st, &table_tasks, sizeof *r->tasks, f->limit, a, r->tasks, &steps.n, e))
         return e->code;
     steps.v = arena_alloc(a, steps.n * sizeof *steps.v);
