@@ -3,8 +3,8 @@
  * A change locks the task's row. If it withdraws occurrences that were spawned ahead, it locks the recurring task's row
  * first, then the occurrences' rows in the order of their ids. So does the cancellation of one
  * occurrence. The locks of slots come before all rows, as far as they are known: a settle that hands a slot over has
- * the slot's lock and then locks the row of the waiting task. A tenant's lock comes before all rows, too: with it later,
- * two transactions that add runs of the same recurring tasks could each have a row that the other one needs. */
+ * the slot's lock and then locks the row of the waiting task. A tenant's lock comes before all rows, too: later, two
+ * transactions that add runs of the same recurring tasks could each have a row that the other one needs. */
 #include <assert.h>
 #include <stdlib.h>
 
