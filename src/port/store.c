@@ -23,10 +23,15 @@ bool task_needs_calendar(const struct task *t)
     return t->kind == TASK_RECURRING && t->schedule.calendar.n && !t->deleted && !task_is_final(t->state);
 }
 
-bool put_cancels(const struct op_put *op, int64_t due_ms)
+bool put_keeps_requested(const struct op_put *op)
 {
-    bool has_ended = task_is_final(op->task->state) && due_ms <= op->task->updated_ms;
-    return has_ended || due_ms < op->withdraw_from_ms;
+    return !task_is_final(op->task->state);
+}
+
+bool put_cancels(const struct op_put *op, const struct task *occurrence)
+{
+    bool has_ended = task_is_final(op->task->state) && occurrence->due_ms <= op->task->updated_ms;
+    return has_ended || occurrence->due_ms < op->withdraw_from_ms || !occurrence->runs_count;
 }
 
 struct str put_cancel_reason(const struct task *recurring)

@@ -184,6 +184,54 @@ def test_what_is_run_by_hand_runs_beside(client, receiver, held):
     release.set()
 
 
+def runs_by_hand_that_wait(client, receiver, path):
+    """A recurring task that was run three times by hand: one runs, two wait for its slot."""
+    task = client.create(name=path, interval_seconds=3600, start_time=at(now_ms() + HOUR_MS), concurrency_key=path, **receiver.target(path))
+    made = [client.act(task["id"], "run-now")["occurrence_id"] for _ in range(3)]
+    [running] = receiver.wait(path)
+    wait_occurrences(client, task["id"], "BLOCKED", 2)
+    return task, running, [o for o in made if o != running.id]
+
+
+@pytest.mark.parametrize("change", ["pause", "edit"])
+def test_runs_by_hand_that_wait_outlive_a_change_of_their_task(client, receiver, held, change):
+    release = held("/kept")
+    task, running, waiting = runs_by_hand_that_wait(client, receiver, "/kept")
+    if change == "pause":
+        assert client.act(task["id"], "pause")["status"] == "PAUSED"
+    else:
+        assert client.request("PATCH", f"/v1/tasks/{task['id']}", {"interval_seconds": 7200}).status == 200
+    assert {client.task(o)["status"] for o in waiting} == {"BLOCKED"}
+    release.set()
+    assert sorted(c.id for c in receiver.wait("/kept", 3)) == sorted([running.id, *waiting])
+    for occurrence in waiting:
+        client.wait_for(occurrence, "COMPLETED")
+
+
+@pytest.mark.parametrize("change", ["cancel", "delete"])
+def test_runs_by_hand_that_wait_are_cancelled_with_their_task(client, receiver, held, change):
+    release = held("/ended")
+    task, running, waiting = runs_by_hand_that_wait(client, receiver, "/ended")
+    if change == "cancel":
+        client.act(task["id"], "cancel")
+    else:
+        assert client.request("DELETE", f"/v1/tasks/{task['id']}").status == 204
+    assert [(client.task(o)["status"], client.task(o)["last_error"]) for o in waiting] == [("CANCELLED", "its schedule was cancelled")] * 2
+    release.set()
+    client.wait_for(running.id, "COMPLETED")
+    assert len(receiver.to("/ended")) == 1
+
+
+def test_a_run_by_hand_in_a_paused_queue_outlives_a_pause_of_its_task(client, receiver):
+    assert client.request("PUT", "/v1/queues/stopped", {"paused": True}).status in (200, 201)
+    task = client.create(name="q", queue="stopped", interval_seconds=3600, start_time=at(now_ms() + HOUR_MS), **receiver.target("/stopped"))
+    made = client.act(task["id"], "run-now")["occurrence_id"]
+    client.act(task["id"], "pause")
+    assert client.task(made)["status"] == "SCHEDULED"
+    assert client.request("PATCH", "/v1/queues/stopped", {"paused": False}).status == 200
+    assert receiver.wait("/stopped")[0].id == made
+
+
 def test_retries_belong_to_the_run(client, receiver):
     receiver.answer("/rr", Reply(500), Reply())
     task = beat(client, receiver, "/rr", retry={"backoff": "FIXED", "base_delay_ms": 2500, "jitter": "NONE"})

@@ -182,6 +182,41 @@ def test_creates_per_second_are_counted_and_told(server):
     assert all(acme.create().status == 201 for _ in range(20)), "no limit any more"
 
 
+def stopped_schedule(acme):
+    """A recurring task whose runs wait."""
+    assert acme.request("PUT", "/v1/queues/stopped", {"paused": True}).status in (200, 201)
+    every = acme.create(interval_seconds=3600, queue="stopped", delay=None, start_time=at(now_ms() + 3600 * 1000))
+    assert every.status == 201, every
+    return f"/v1/tasks/{every.json['id']}/run-now"
+
+
+@pytest.mark.text("no task runs")
+def test_runs_by_hand_count_towards_max_pending(server):
+    acme = Tenant(server, "acme", max_pending=5)
+    path = stopped_schedule(acme)
+    answers = [acme.request("POST", path) for _ in range(7)]
+    assert [a.status for a in answers] == [200] * 4 + [429] * 3
+    assert assert_problem(answers[-1], 429)["errors"][0]["field"] == "max_pending" and int(answers[-1].headers["retry-after"]) > 0
+    assert acme.client.get("/v1/tenants/acme").json["pending"] == 5
+    job = acme.request("POST", "/v1/tasks/bulk", {"action": "run-now", "filter": {"queue": "stopped"}}).json
+    done = until(lambda: (j := acme.request("GET", f"/v1/jobs/{job['id']}").json)["state"] != "RUNNING" and j)
+    assert done["failed"] == 1 and "max_pending" in str(done["failures"]), done
+
+
+@pytest.mark.text("no task runs")
+def test_runs_by_hand_count_towards_creates_per_second(server):
+    acme = Tenant(server, "acme", creates_per_second=2)
+    path = stopped_schedule(acme)
+    begin = now_ms()
+    answers = [acme.request("POST", path) for _ in range(20)]
+    seconds = (now_ms() - begin) / 1000
+    done = [a.status for a in answers].count(200)
+    refused = [a for a in answers if a.status == 429]
+    assert done <= 2 + 2 * seconds + 1 and len(refused) + done == 20 and refused, (done, seconds)
+    assert int(refused[0].headers["retry-after"]) >= 1 and assert_problem(refused[0], 429)["errors"][0]["field"] == "creates_per_second"
+    until(lambda: acme.request("POST", path).status == 200, why="the bucket never filled again")
+
+
 @pytest.mark.text("no task runs")
 def test_payload_bytes_are_those_of_payload_and_target(server):
     acme = Tenant(server, "acme", payload_bytes=100)

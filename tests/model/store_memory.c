@@ -318,7 +318,8 @@ static bool memory_put_withdraws(const struct op_put *op, const struct task *t)
 {
     bool waits = t->state == TASK_SCHEDULED || t->state == TASK_BLOCKED || t->state == TASK_PAUSED;
     return op->withdraw && op->task->kind == TASK_RECURRING && t->kind == TASK_OCCURRENCE &&
-           uuid_eq(t->parent, op->task->id) && waits && !t->attempts && !t->losses && !t->started_ms;
+           uuid_eq(t->parent, op->task->id) && waits && !t->attempts && !t->losses && !t->started_ms &&
+           (t->runs_count || !put_keeps_requested(op));
 }
 
 static enum err memory_put_check(const struct store_memory *s, const struct op_put *op, struct dedupe_taking *keys,
@@ -337,14 +338,19 @@ static enum err memory_put_check(const struct store_memory *s, const struct op_p
     if (memory_calendar_check(s, op->task, e))
         return e->code;
     const struct task *there = op->also ? table_get(&s->table, op->also->id) : NULL;
-    if (there && memory_put_withdraws(op, there))
+    if (there && memory_put_withdraws(op, there) && !put_cancels(op, there))
         there = NULL;
     if (there && there->created_ms != op->also->created_ms)
         return memory_id_conflict(op->also, e);
-    return op->also && !there ? dedupe_take(keys, op->also, (struct uuid){ 0 }, e) : ERR_OK;
+    if (!op->also || there)
+        return ERR_OK;
+    if (dedupe_take(keys, op->also, (struct uuid){ 0 }, e))
+        return e->code;
+    struct op_insert also = { .tasks = op->also, .count = 1, .max_pending = op->max_pending };
+    return memory_limits_check(s, &also, e);
 }
 
-/* It was due, and stays as cancelled. */
+/* It was due or requested by a user, and stays as cancelled. */
 static void memory_put_cancel(struct store_memory *s, const struct op_put *op, const struct task *t,
                               struct slot_keys *keys)
 {
@@ -368,11 +374,11 @@ static int64_t memory_put_withdraw(struct store_memory *s, struct op_put *op, in
     for (size_t i = 0; i < p.n; i++) {
         int64_t at_ms = p.v[i]->scheduled_ms + spread_ms;
         *ret_runs += p.v[i]->runs_count;
-        if (put_cancels(op, p.v[i]->due_ms)) {
+        if (put_cancels(op, p.v[i])) {
             memory_put_cancel(s, op, p.v[i], keys);
             continue;
         }
-        if (at_ms >= op->withdraw_from_ms && p.v[i]->runs_count)
+        if (at_ms >= op->withdraw_from_ms)
             cursor_ms = min_of(cursor_ms, at_ms);
         memory_drop_row(&s->table, p.v[i]->id, keys);
     }

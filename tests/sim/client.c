@@ -321,7 +321,8 @@ static void next_child(struct request *r)
         return;
     }
     struct task replace = r->children.v[r->child];
-    if (replace.attempts || replace.losses) { /* it has fired before: a retry of it is no start */
+    bool stays = replace.runs_count == 0 && r->action == ACTION_PAUSE; /* requested by a user */
+    if (stays || replace.attempts || replace.losses) { /* it has fired before: a retry of it is no start */
         r->child++;
         next_child(r);
         return;

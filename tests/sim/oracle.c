@@ -510,7 +510,9 @@ static bool is_explained(struct sim *s, const struct subject *x, const struct ta
     switch (t->state) {
     case TASK_COMPLETED: return x->force_sent || ended_with(x, OUTCOME_OK);
     case TASK_FAILED: return crash_ate_it || convicted || ended_with(x, OUTCOME_FAILED);
-    case TASK_CANCELLED: return x->stop_sent || (is_run && policy == OVERLAP_CANCEL_PREVIOUS);
+    case TASK_CANCELLED:
+        return x->stop_sent || (x->manual && parent && parent->stop_sent) ||
+               (is_run && policy == OVERLAP_CANCEL_PREVIOUS);
     case TASK_PAUSED: return x->pause_sent;
     case TASK_SCHEDULED:
         /* A task that ended while the node was asked to stop may have given its slot to one that nobody claims any
@@ -550,7 +552,8 @@ static void check_one(struct sim *s, struct subject *x)
     const struct subject *parent = oracle_find(s, x->parent);
     bool promised = x->acked || (!x->manual && parent && parent->acked);
     /* A task that was in flight at a crash may look as if it had never fired, if the clock was set back, too. */
-    bool withdrawn = parent && parent->withdrawn && (!x->call_count || x->calls[x->call_count - 1].at_crash);
+    bool withdrawn =
+        parent && parent->withdrawn && !x->manual && (!x->call_count || x->calls[x->call_count - 1].at_crash);
     if (reader_get(s->reader, x->tenant, x->id, &a, &t, &e)) {
         if (promised && !x->stop_sent && !withdrawn)
             breach(s, BREACH_LOST, "%s is gone: %s", short_id(x->id), e.text);

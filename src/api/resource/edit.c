@@ -30,6 +30,7 @@ struct edit {
     struct action_plan plan;
     int64_t withdraw_from_ms;
     int tries;
+    bool was_admitted; /* run-now of a recurring task: the tenant's rate allows one more task */
 
     int64_t deadline_ns;    /* of a recall; 0: none yet */
     bool was_told;          /* another node was told to abort the task, and has answered */
@@ -641,6 +642,13 @@ static enum err edit_check_run(struct request *q, struct reader *r, struct edit 
     return binds ? run_bind(q, r, t, e) : run_check_target(q, r, t, e);
 }
 
+/* An occurrence by hand is a new task, and counts as one. */
+static enum handled edit_admit(struct request *q, struct reader *r)
+{
+    q->edit->was_admitted = true;
+    return tenant_limits_take(q, r, 1, edit_attempt);
+}
+
 static enum handled edit_attempt(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -663,6 +671,8 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
         return HANDLED_DONE;
     if (edit_check_run(q, r, edit, &e))
         return request_fail(q, &e);
+    if (edit->plan.has_also && !edit->was_admitted)
+        return edit_admit(q, r);
     edit_write_answer(q, edit);
     if (!edit->plan.changes) /* or its owner has done it for this request */
         return edit->was_told ? request_store_act(q) : request_store_record(q);

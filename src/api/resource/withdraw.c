@@ -138,6 +138,12 @@ static bool withdraw_has_fired(const struct task *t)
     return t->attempts || t->losses || t->started_ms;
 }
 
+/* A user requested the occurrence (OP_PUT 9): it runs as it was asked for, unless the task has ended. */
+static bool withdraw_keeps(const struct withdrawal *w, const struct task *t)
+{
+    return t->runs_count == 0 && withdraw_comes_again(w->parent);
+}
+
 static void withdraw_continue(struct request *q)
 {
     if (withdraw_recall_next(q->withdrawal) == HANDLED_DONE)
@@ -224,7 +230,8 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
 {
     while (w->at < w->claimed.n) {
         const struct task *t = &w->claimed.v[w->at++];
-        if (withdraw_has_fired(t)) /* it has fired before: its retries go on, also one that a user asked for */
+        /* if it has fired before, its retries go on, also one that a user asked for */
+        if (withdraw_has_fired(t) || withdraw_keeps(w, t))
             continue;
         w->replace = withdraw_replacement(w, t);
         struct recall_order order = { .running = t,

@@ -190,6 +190,8 @@ enum handled request_submit(struct request *q, void (*done)(struct op *op))
     arena_init(&op->arena, 64 * 1024); /* none of these operations returns results that need more */
     if (op->kind == OP_INSERT)
         tenant_limits_apply(q, &q->write.insert);
+    if (op->kind == OP_PUT)
+        tenant_limits_apply_also(q, &q->write.put);
     return request_submit_op(q, op);
 }
 

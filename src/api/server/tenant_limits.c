@@ -306,6 +306,13 @@ void tenant_limits_apply(struct request *q, struct op_insert *op)
     op->max_recurring = t.max_recurring;
 }
 
+void tenant_limits_apply_also(struct request *q, struct op_put *op)
+{
+    struct tenant_rules t;
+    if (op->also && tenant_limits_rules(q, &t))
+        op->max_pending = t.max_pending;
+}
+
 int64_t tenant_limits_payload_bytes(const struct request *q)
 {
     struct tenant_rules t;

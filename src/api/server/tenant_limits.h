@@ -34,6 +34,8 @@ enum handled tenant_limits_take(struct request *q, struct reader *r, size_t coun
 
 /* Copies the limits that the store checks into an insert. The thread that owns the request. */
 void tenant_limits_apply(struct request *q, struct op_insert *op);
+/* The same for the task that a put inserts. */
+void tenant_limits_apply_also(struct request *q, struct op_put *op);
 
 int64_t
 tenant_limits_payload_bytes(const struct request *q); /* per task; 0: no limit. The thread that owns the request */

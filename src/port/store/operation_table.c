@@ -78,6 +78,7 @@ static void check_put(const struct op *op)
     const struct op_put *put = (const struct op_put *)op;
     if (put->also)
         check_no_waits(put->also, 1);
+    assert(!put->max_pending || (put->also && !put->withdraw && put->task->state == put->state));
     assert(!put->depends || (put->task->kind == TASK_ONE_TIME && put->state < TASK_RUNNING &&
                              !task_is_final(put->task->state) && put->depends->n <= DEPENDENCIES_MAX));
 }

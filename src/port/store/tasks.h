@@ -54,16 +54,19 @@ struct op_insert {
  *  5. The row becomes `task`, claim included, except for the cursor (rules 8, 9), the counts (rule 10) and last_run_ms,
  *     of which the later value stays: settling writes it.
  *  6. `also` is inserted last and as OP_INSERT does it. It is never withdrawn. ERR_CONFLICT, field "id", fails the
- *     whole.
+ *     whole, and so does max_pending by rule 9 of OP_INSERT. With max_pending, `task` keeps its state, and nothing is
+ *     withdrawn.
  *  Withdrawal of occurrences, with `withdraw`, of a RECURRING task
  *  7. Its OCCURRENCEs that are SCHEDULED, BLOCKED or PAUSED and never fired (no attempts, no losses, no started_ms) are
- *     deleted. An occurrence that a user retried has fired. If `task` is final, an occurrence that is due is not
- *     deleted but becomes CANCELLED, and so does one that was due before withdraw_from_ms: nobody makes it again
- *     (put_cancels, put_cancel_reason). Its updated_ms and completed_ms are updated_ms of `task`.
+ *     deleted, except those of rule 9. An occurrence that a user retried has fired. If `task` is final, an occurrence
+ *     that is due is not deleted but becomes CANCELLED, and so does one that was due before withdraw_from_ms: nobody
+ *     makes it again (put_cancels, put_cancel_reason). Its updated_ms and completed_ms are updated_ms of `task`.
  *  8. The cursor becomes the earliest moment among the deleted ones (scheduled_ms and the task's schedule_spread), if
  *     that is earlier than the cursor of `task` and not before withdraw_from_ms. Occurrences before withdraw_from_ms
  *     do not move the cursor.
- *  9. An occurrence whose runs_count is 0 was requested by a user. It is deleted and does not move the cursor.
+ *  9. An occurrence whose runs_count is 0 was requested by a user, and no schedule makes it again: it is never deleted.
+ *     If `task` is final, it becomes CANCELLED as by rule 7, whenever it is due. If not, it stays as it is
+ *     (put_keeps_requested).
  * 10. The runs_count of each deleted or cancelled occurrence is subtracted from the task's (not below 0): it has not
  *     run. That of a cancelled one becomes 0.
  *  Cancelled occurrences
@@ -90,6 +93,7 @@ struct op_put {
     bool withdraw;
     int64_t withdraw_from_ms;
     const struct task *also;               /* NULL, or one more task to insert (run-now of a recurring task) */
+    int64_t max_pending;                   /* of the tenant, for `also`; 0: no limit */
     const struct depends_change *depends;  /* NULL: its edges stay */
     const struct idempotency *idempotency; /* NULL: none */
     int64_t ret_cursor_ms;                 /* RECURRING: the cursor after the change */
@@ -129,8 +133,10 @@ struct op_reseal {
 
 /* For stores, so that all answer alike. */
 bool task_needs_calendar(const struct task *t); /* RECURRING, names a calendar, neither final nor deleted */
-/* OP_PUT 7: what becomes of a waiting occurrence of that due time, and why, for people. */
-bool put_cancels(const struct op_put *op, int64_t due_ms);
+/* OP_PUT 9: occurrences that a user requested stay. */
+bool put_keeps_requested(const struct op_put *op);
+/* OP_PUT 7, 9: what becomes of an occurrence that is withdrawn, and why, for people. */
+bool put_cancels(const struct op_put *op, const struct task *occurrence);
 struct str put_cancel_reason(const struct task *recurring);
 enum err limit_reached(const char *field, int64_t limit, struct error *e);
 enum err calendar_missing(struct str name, struct error *e);

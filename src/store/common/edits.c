@@ -29,9 +29,9 @@ bool put_withdraws(const struct op_put *op)
 bool put_withdraw(struct op_put *op, const struct task *occurrence, int64_t *runs)
 {
     int64_t at_ms = occurrence->scheduled_ms + schedule_spread(&op->task->schedule, op->task->id);
-    bool cancels = put_cancels(op, occurrence->due_ms);
+    bool cancels = put_cancels(op, occurrence);
     *runs += occurrence->runs_count;
-    if (!cancels && at_ms >= op->withdraw_from_ms && occurrence->runs_count)
+    if (!cancels && at_ms >= op->withdraw_from_ms)
         op->ret_cursor_ms = min_of(op->ret_cursor_ms, at_ms);
     op->ret_withdrawn++;
     return cancels;

@@ -479,6 +479,7 @@ enum err pg_definition_put(struct store_postgres *s, const struct definition *d,
 
 /* ---- limits and calendars (limits.c) ---- */
 
+enum err pg_limits_lock_tenant(struct store_postgres *s, int32_t tenant, struct error *e) must_use;
 enum err pg_limits_check(struct store_postgres *s, const struct op_insert *op, bool has_new_recurring,
                          struct error *e) must_use;
 enum err pg_calendar_check(struct store_postgres *s, const struct task *t, struct error *e) must_use;

@@ -41,7 +41,7 @@ static enum err pg_limits_read_number(struct store_postgres *s, const struct pg_
 
 /* ---- limits ---- */
 
-static enum err pg_limits_lock_tenant(struct store_postgres *s, int32_t tenant, struct error *e)
+enum err pg_limits_lock_tenant(struct store_postgres *s, int32_t tenant, struct error *e)
 {
     char text[16];
     int n = snprintf(text, sizeof text, "%" PRId32, tenant);

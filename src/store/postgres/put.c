@@ -3,7 +3,8 @@
  * A change locks the task's row. If it withdraws occurrences that were spawned ahead, it locks the recurring task's row
  * first, then the occurrences' rows in the order of their ids. So does the cancellation of one
  * occurrence. The locks of slots come before all rows, as far as they are known: a settle that hands a slot over has
- * the slot's lock and then locks the row of the waiting task. */
+ * the slot's lock and then locks the row of the waiting task. A tenant's lock comes before all rows, too: later, two
+ * transactions that add runs of the same recurring tasks could each have a row that the other one needs. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -16,7 +17,7 @@ static const struct pg_statement withdraw_rows = {
     "SELECT id, tenant_id, state, deleted, scheduled_ms, runs_count, gates IS NOT NULL, waits_for, "
     "due_ms FROM tasks "
     "WHERE parent_id = $1 AND state < " SQL_RUNNING " AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0 "
-    "ORDER BY id FOR UPDATE",
+    "AND (runs_count > 0 OR NOT $2) ORDER BY id FOR UPDATE",
 };
 enum { W_ID, W_TENANT, W_STATE, W_DELETED, W_SCHEDULED_MS, W_RUNS, W_GATED, W_WAITS_FOR, W_DUE_MS };
 
@@ -35,7 +36,12 @@ static const struct pg_statement slots_around = {
     "UNION SELECT waits_for FROM tasks WHERE id = $1 AND waits_for IS NOT NULL",
 };
 
-/* ---- slot locks ---- */
+/* ---- locks ---- */
+
+static enum err pg_put_lock_tenant(struct store_postgres *s, const struct op_put *op, struct error *e)
+{
+    return op->max_pending ? pg_limits_lock_tenant(s, op->also->tenant, e) : ERR_OK;
+}
 
 /* The overlap slot of the task's occurrences: a claim that skips an occurrence has this slot's lock and then locks the
  * recurring task's row. */
@@ -168,6 +174,7 @@ static enum err pg_put_withdraw(struct store_postgres *s, struct op_put *op, int
         return ERR_OK;
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, op->task->id);
+    pg_add_bool(&s->params, put_keeps_requested(op));
     if (pg_run(&s->conn, &withdraw_rows, &s->params, &r, e))
         return e->code;
     return pg_put_remove_withdrawn(s, op, &r, runs, keys, e);
@@ -191,7 +198,9 @@ static struct put_guard pg_put_guard(const struct pg_guards *g)
 
 static enum err pg_put_insert_also(struct store_postgres *s, const struct op_put *op, struct error *e)
 {
-    struct op_insert also = { .op = { .kind = OP_INSERT }, .tasks = op->also, .count = 1 };
+    struct op_insert also = {
+        .op = { .kind = OP_INSERT }, .tasks = op->also, .count = 1, .max_pending = op->max_pending
+    };
     if (!op->also || postgres_insert(s, &also.op) == ERR_OK)
         return ERR_OK;
     *e = also.op.error;
@@ -239,8 +248,8 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
     put_begin(op);
-    if (pg_idempotency_put(s, op->idempotency, e) || pg_put_lock_slots(s, op, e) || pg_put_lock_parent(s, op, e) ||
-        pg_read_guards(s, &op->task->id, 1, &old, e))
+    if (pg_idempotency_put(s, op->idempotency, e) || pg_put_lock_slots(s, op, e) || pg_put_lock_tenant(s, op, e) ||
+        pg_put_lock_parent(s, op, e) || pg_read_guards(s, &op->task->id, 1, &old, e))
         return e->code;
     struct put_guard g = pg_put_guard(&old);
     if (put_check(op, &g, e) || joins_check_put(&s->joins, op->task, g.state, g.links, e) ||

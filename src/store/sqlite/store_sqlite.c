@@ -286,8 +286,8 @@ static const char *const writer_sql[] = {
     [ST_SPAWNED] = "SELECT rid, tenant_id, state, deleted, scheduled_ms, runs_count, id, gates IS NOT NULL, waits_for, "
                    "due_ms "
                    "FROM tasks INDEXED BY tasks_spawned "
-                   "WHERE parent_id = ? AND state < " SQL_RUNNING
-                   " AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0",
+                   "WHERE parent_id = ?1 AND state < " SQL_RUNNING
+                   " AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0 AND (runs_count > 0 OR NOT ?2)",
     [ST_SPAWNED_CANCEL] = "UPDATE tasks SET state = " SQL_CANCELLED ", waits_for = NULL, updated_ms = ?2, "
                           "completed_ms = ?2, last_error = ?3, runs_count = 0 WHERE rid = ?1",
     [ST_CATCH_UP_NEXT] = "SELECT parent_id FROM tasks INDEXED BY tasks_spawned "

@@ -400,6 +400,7 @@ static enum err sqlite_put_find_withdrawn(struct store_sqlite *s, struct op_put 
 {
     sqlite3_stmt *st = writer_stmt(s, ST_SPAWNED);
     (void)bind_uuid(st, 1, &op->task->id);
+    sqlite3_bind_int(st, 2, put_keeps_requested(op));
     for (bool row;;) {
         if (conn_step(&s->conn, st, &row, e))
             return e->code;
@@ -451,6 +452,16 @@ static struct put_guard sqlite_put_guard(const struct guards *g)
                                .links = g->links };
 }
 
+static enum err sqlite_put_insert_also(struct store_sqlite *s, const struct op_put *op, struct error *e)
+{
+    struct op_insert also = { .tasks = op->also, .count = 1, .max_pending = op->max_pending };
+    bool is_new;
+    if (!op->also)
+        return ERR_OK;
+    enum err rc = sqlite_insert_or_same(s, op->also, (struct uuid){ 0 }, &is_new, e);
+    return rc ? rc : sqlite_limits_check(s, &also, false, e);
+}
+
 /* The task is as it will be: its children are told if it is final. */
 static enum err sqlite_put_arrive(struct store_sqlite *s, struct op_put *op, const struct task *next, struct error *e)
 {
@@ -481,11 +492,9 @@ enum err sqlite_put(struct store_sqlite *s, struct op *base)
         return e->code;
     struct task next = put_next(op, &g, runs);
     char why[DEPENDENCY_REASON_MAX];
-    bool is_new;
     if (op->depends && joins_change(&s->joins, op->depends, &next, why, e))
         return e->code;
-    if (sqlite_change_task(s, &old, &next, &keys, &op->ret_state, e) ||
-        (op->also && sqlite_insert_or_same(s, op->also, (struct uuid){ 0 }, &is_new, e)))
+    if (sqlite_change_task(s, &old, &next, &keys, &op->ret_state, e) || sqlite_put_insert_also(s, op, e))
         return e->code;
     if ((put_resumes_run(g.state, &next) && sqlite_run_resume(s, &next.id, e)) || sqlite_run_forget(s, op->task, e))
         return e->code;

@@ -39,6 +39,38 @@ static void an_insert_beyond_max_pending_leaves_no_trace(void **state)
     assert_int_equal(usage(w, TENANT).pending, 4);
 }
 
+static enum err put_within(struct world *w, const struct task *t, const struct task *also, int64_t max_pending,
+                           struct error *ret)
+{
+    struct op_put op = put_of(t, t);
+    op.also = also;
+    op.max_pending = max_pending;
+    enum err rc = world_apply(w, &op.op);
+    *ret = op.op.error;
+    return rc;
+}
+
+static void what_a_put_inserts_counts_towards_max_pending(void **state) /* OP_PUT 6 */
+{
+    struct world *w = *state;
+    struct error e;
+    struct task t = some_recurring(w), also[3];
+    insert(w, &t, 1);
+    for (int i = 0; i < 3; i++) {
+        also[i] = some_occurrence(w, &t, NOW);
+        also[i].id = fresh_id(w);
+    }
+    assert_int_equal(put_within(w, &t, &also[0], 2, &e), ERR_OK);
+    assert_int_equal(put_within(w, &t, &also[1], 2, &e), ERR_LIMIT);
+    assert_string_equal(e.field, "max_pending");
+    assert_false(is_there(w, TENANT, also[1].id));
+    assert_int_equal(usage(w, TENANT).pending, 2);
+    assert_int_equal(put_within(w, &t, &also[0], 2, &e), ERR_OK); /* repeated: it is there */
+    assert_int_equal(put_within(w, &t, &also[1], 3, &e), ERR_OK);
+    assert_int_equal(put_within(w, &t, &also[2], 0, &e), ERR_OK);
+    assert_int_equal(usage(w, TENANT).pending, 4);
+}
+
 static void inserts_of_one_transaction_count_together(void **state)
 {
     struct world *w = *state;
@@ -339,6 +371,7 @@ static void a_key_is_put_and_removed_with_its_record(void **state)
 
 static const struct CMUnitTest tests[] = {
     store_test(an_insert_beyond_max_pending_leaves_no_trace),
+    store_test(what_a_put_inserts_counts_towards_max_pending),
     store_test(inserts_of_one_transaction_count_together),
     store_test(an_insert_repeated_at_the_limit_counts_as_done),
     store_test(what_is_over_or_deleted_or_anothers_does_not_count),

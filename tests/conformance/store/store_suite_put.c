@@ -280,23 +280,67 @@ static void a_user_who_cancels_a_run_before_its_start_takes_it_off_the_count(voi
     assert_int_equal(get(w, parent.id).skipped_count, parent.skipped_count);
 }
 
-static void a_run_by_hand_is_withdrawn_and_has_no_say(void **state)
+/* A recurring task with one occurrence by hand in each state in which one waits, and one by the schedule. */
+static struct task with_runs_by_hand(struct world *w, struct task o[4])
 {
-    struct world *w = *state;
-    struct task o[2], next, t = some_recurring(w);
+    static const enum task_state states[] = { TASK_SCHEDULED, TASK_BLOCKED, TASK_PAUSED };
+    struct task t = some_recurring(w);
     t.cursor_ms = NOW + 10000;
     t.runs_count = 7;
     insert(w, &t, 1);
-    o[0] = some_occurrence(w, &t, NOW + 500);
-    o[0].id = fresh_id(w);
-    o[0].runs_count = 0;
-    o[1] = some_occurrence(w, &t, NOW + 1000);
-    insert(w, o, 2);
-    struct op_put op = withdraw_with(w, &t, &next, 0);
-    assert_int_equal(op.ret_withdrawn, 2);
-    assert_int_equal(op.ret_cursor_ms, NOW + 1000);
+    for (int i = 0; i < 3; i++) {
+        o[i] = some_occurrence(w, &t, NOW + 500);
+        o[i].id = fresh_id(w);
+        o[i].runs_count = 0;
+        o[i].state = states[i];
+    }
+    o[3] = some_occurrence(w, &t, NOW + 1000);
+    insert(w, o, 4);
+    return t;
+}
+
+static void a_run_by_hand_stays_when_its_task_is_paused_or_edited(void **state) /* 7, 9 */
+{
+    struct world *w = *state;
+    for (int pauses = 0; pauses <= 1; pauses++) {
+        struct task o[4], t = with_runs_by_hand(w, o), next = t;
+        next.version++;
+        next.state = pauses ? TASK_PAUSED : TASK_SCHEDULED;
+        struct op_put op = put_of(&t, &next);
+        op.withdraw = true;
+        op.withdraw_from_ms = pauses ? 0 : NOW + 600; /* after the time of those by hand */
+        assert_ok(world_apply(w, &op.op), &op.op.error);
+        assert_int_equal(op.ret_withdrawn, 1);
+        assert_int_equal(op.ret_cursor_ms, NOW + 1000);
+        assert_int_equal(get(w, t.id).runs_count, 6);
+        for (int i = 0; i < 3; i++) {
+            struct task read = get(w, o[i].id);
+            assert_same_task(&read, &o[i]);
+        }
+        assert_false(is_there(w, TENANT, o[3].id));
+    }
+}
+
+static void a_run_by_hand_is_cancelled_with_its_task(void **state) /* 9, 10 */
+{
+    struct world *w = *state;
+    struct task o[4], t = with_runs_by_hand(w, o), next = t;
+    next.version++;
+    next.state = TASK_CANCELLED;
+    next.updated_ms = next.completed_ms = NOW; /* before they are due */
+    struct op_put op = put_of(&t, &next);
+    op.withdraw = true;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret_withdrawn, 4);
     assert_int_equal(get(w, t.id).runs_count, 6);
-    assert_false(is_there(w, TENANT, o[0].id));
+    for (int i = 0; i < 3; i++) {
+        struct task expected = o[i], read = get(w, o[i].id);
+        expected.state = TASK_CANCELLED;
+        expected.last_error = S("its schedule was cancelled");
+        expected.updated_ms = expected.completed_ms = NOW;
+        assert_same_task(&read, &expected);
+    }
+    assert_false(is_there(w, TENANT, o[3].id));
 }
 
 static void a_withdrawn_occurrence_is_never_claimed(void **state)
@@ -494,7 +538,8 @@ static const struct CMUnitTest tests[] = {
     store_test(a_put_that_did_not_see_the_latest_spawn_is_refused),
     store_test(what_is_withdrawn_does_not_count_as_a_run),
     store_test(a_user_who_cancels_a_run_before_its_start_takes_it_off_the_count),
-    store_test(a_run_by_hand_is_withdrawn_and_has_no_say),
+    store_test(a_run_by_hand_stays_when_its_task_is_paused_or_edited),
+    store_test(a_run_by_hand_is_cancelled_with_its_task),
     store_test(a_withdrawn_occurrence_is_never_claimed),
     store_test(withdrawing_never_deletes_what_fired),
     store_test(the_cursor_never_goes_before_withdraw_from),
