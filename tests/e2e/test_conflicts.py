@@ -223,12 +223,12 @@ def test_runs_by_hand_that_wait_are_cancelled_with_their_task(client, receiver, 
 
 
 def test_a_run_by_hand_in_a_paused_queue_outlives_a_pause_of_its_task(client, receiver):
-    assert client.post("/v1/queues/stopped/pause").status == 200
+    assert client.request("PUT", "/v1/queues/stopped", {"paused": True}).status in (200, 201)
     task = client.create(name="q", queue="stopped", interval_seconds=3600, start_time=at(now_ms() + HOUR_MS), **receiver.target("/stopped"))
     made = client.act(task["id"], "run-now")["occurrence_id"]
     client.act(task["id"], "pause")
     assert client.task(made)["status"] == "SCHEDULED"
-    assert client.post("/v1/queues/stopped/resume").status == 200
+    assert client.request("PATCH", "/v1/queues/stopped", {"paused": False}).status == 200
     assert receiver.wait("/stopped")[0].id == made
 
 

@@ -528,10 +528,8 @@ static void make_put(struct model *m, union any_op *op)
         return;
     model_dedupe(m, &also);
     op->put.also = copy_of(m, &also, sizeof also);
-    if (next.state == op->put.state && chance(m, 30)) { /* as run-now does it; a limit does not go with a withdrawal */
-        op->put.withdraw = false;
-        op->put.max_pending = (int64_t)below(m, 400);
-    }
+    if (!op->put.withdraw && next.state == op->put.state) /* as run-now does it */
+        op->put.max_pending = 1 + m->now_ms % 400;
     model_know(m, &also);
 }
 
