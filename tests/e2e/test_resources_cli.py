@@ -36,7 +36,7 @@ def refused(result, code, *parts):
 def test_a_queue_is_set_shown_paused_resumed_and_forgotten(ask, client, receiver):
     assert ask("queue", "list").err == "belfry queue: there are no queues yet\n"
     done(ask("queue", "set", "mail", "--rate", "2.5", "--burst", "10", "--concurrent", "4", "--weight", "7"), "mail", "2.5", "10", "4", "7", "open")
-    done(ask("queue", "pause", "mail", "--reason", "disk full", "--for", "2h"), "mail paused\n")
+    done(ask("queue", "pause", "mail", "--reason", "disk full", "--for", "2h"), "mail paused until 20")
     listed = done(ask("queue", "list"), "NAME", "STATE", "PAUSED")
     assert listed.lines[1].split()[:2] == ["mail", "paused"] and "by admin until " in listed.out and ": disk full" in listed.out
     task = client.create(queue="mail", **receiver.target("/held"))
