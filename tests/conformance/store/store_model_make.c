@@ -590,7 +590,6 @@ struct task_filter model_filter(struct model *m)
         f.states |= 1u << below(m, 9);
     if (chance(m, 30))
         f.states |= 1u << below(m, 9);
-    f.shown_at_ms = chance(m, 50) ? near(m, -20, 40) : 0;
     f.by_kind = chance(m, 20);
     f.recurring = chance(m, 50);
     static const char *const names[] = { "report", "report*", "*", "clean%*", "r*", "nothing" };
@@ -619,6 +618,7 @@ struct task_filter model_filter(struct model *m)
         f.cause = t.cause;
     f.by_resolved = chance(m, 15);
     f.resolved = chance(m, 50);
+    f.shown_at_ms = f.resolved ? m->now_ms : 0; /* no draw of its own: the minima are for this sequence */
     if (chance(m, 30) && model_look(m, &t))
         f.before = t.id;
     if (chance(m, 20) && model_look(m, &t))
