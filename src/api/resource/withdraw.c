@@ -138,10 +138,10 @@ static bool withdraw_has_fired(const struct task *t)
     return t->attempts || t->losses || t->started_ms;
 }
 
-/* A user requested the occurrence (OP_PUT 9): it runs as it was asked for, unless the task has ended. */
+/* A user requested the occurrence (OP_PUT 9): it runs, also while the task is paused. An edit changes its fields, too. */
 static bool withdraw_keeps(const struct withdrawal *w, const struct task *t)
 {
-    return t->runs_count == 0 && withdraw_comes_again(w->parent);
+    return t->runs_count == 0 && w->parent->state == TASK_PAUSED;
 }
 
 static void withdraw_continue(struct request *q)

@@ -5,7 +5,7 @@
  * The store withdraws occurrences that wait. An occurrence that was claimed before its time belongs to the owner of the
  * claim, and would fire unchanged after the change was acknowledged. So before the answer each of them is recalled. If
  * the changed task still has this occurrence, it is scheduled again with the new fields; if not, it is withdrawn as
- * well. Occurrences that have fired already go on, and so do those that a user requested, unless the task is final. */
+ * well. Occurrences that have fired already go on, and so do those that a user requested while the task is paused. */
 #include "api/server/request.h"
 
 /* parent: the task as it was written; it lives as long as the request. from_ms: as withdraw_from_ms of OP_PUT. Ends

@@ -554,13 +554,36 @@ static void run_now_of_a_recurring_task_spawns_an_occurrence(void **state)
         client_answer_release(all[i]);
 }
 
+/* Makes an occurrence by hand one of the schedule. */
+static void count_as_spawned(const char *id)
+{
+    struct error e = { 0 };
+    struct reader *r = NULL;
+    struct task t;
+    struct uuid task_id;
+    cleanup_with(arena_release) struct arena arena;
+    arena_init(&arena, 1 << 20);
+    assert_true(uuid_parse(str_from(id), &task_id));
+    assert_int_equal(store_reader(h->store, &r, &e), ERR_OK);
+    assert_int_equal(reader_get(r, 1, task_id, &arena, &t, &e), ERR_OK);
+    reader_free(r);
+    t.runs_count = 1;
+    struct op_put put = {
+        .op = { .kind = OP_PUT }, .task = &t, .version = t.version, .fence = t.fence, .state = t.state
+    };
+    harness_apply(h, &put.op);
+    assert_int_equal(put.op.rc, ERR_OK);
+}
+
 /* Creates and claims one occurrence of a recurring task; returns its id. */
-static void run_and_claim(const char *task, char ret_id[UUID_TEXT + 1])
+static void run_and_claim(const char *task, bool by_hand, char ret_id[UUID_TEXT + 1])
 {
     struct answer a = ask(h, "POST", path_of(task, "/run-now"), NULL);
     assert_status(&a, 200);
     snprintf(ret_id, UUID_TEXT + 1, "%s", text_of(&a, "occurrence_id"));
     client_answer_release(&a);
+    if (!by_hand)
+        count_as_spawned(ret_id);
     harness_claim_until(h, clock_wall_ms(clock_system()));
     h->recalls = 0;
 }
@@ -581,7 +604,7 @@ static void a_changed_recurring_task_takes_back_what_is_claimed_of_it(void **sta
     char id[UUID_TEXT + 1], occurrence[UUID_TEXT + 1];
     client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", id);
     h->recall_result = RECALL_DONE;
-    run_and_claim(id, occurrence);
+    run_and_claim(id, false, occurrence);
     assert_changed("PATCH", path_of(id, ""), "{\"priority\":6}", 200);
     assert_int_equal(h->recalls, 1);
     assert_false(h->recall_abort);
@@ -592,9 +615,23 @@ static void a_changed_recurring_task_takes_back_what_is_claimed_of_it(void **sta
     assert_problem(ask(h, "GET", path_of(occurrence, ""), NULL), 404, "not-found", ""); /* it is withdrawn */
     assert_changed("POST", path_of(id, "/resume"), NULL, 200);
 
-    run_and_claim(id, occurrence);
+    run_and_claim(id, false, occurrence);
     assert_changed("POST", path_of(id, "/cancel"), NULL, 200);
     assert_occurrence(occurrence, "CANCELLED", 6, "its schedule was cancelled");
+}
+
+static void a_pause_leaves_what_a_user_asked_for(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT + 1], occurrence[UUID_TEXT + 1];
+    client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", id);
+    h->recall_result = RECALL_DONE;
+    run_and_claim(id, true, occurrence);
+    assert_changed("POST", path_of(id, "/pause"), NULL, 200);
+    assert_int_equal(h->recalls, 0);
+    assert_occurrence(occurrence, "RUNNING", 5, NULL);
+    assert_changed("POST", path_of(id, "/cancel"), NULL, 200);
+    assert_occurrence(occurrence, "CANCELLED", 5, "its schedule was cancelled");
 }
 
 static void a_claim_that_its_owner_has_yet_to_hear_of_is_asked_for_again(void **state)
@@ -603,7 +640,7 @@ static void a_claim_that_its_owner_has_yet_to_hear_of_is_asked_for_again(void **
     char id[UUID_TEXT + 1], occurrence[UUID_TEXT + 1];
     client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", id);
     h->recall_result = RECALL_RUNNING;
-    run_and_claim(id, occurrence);
+    run_and_claim(id, false, occurrence);
     assert_changed("POST", path_of(id, "/pause"), NULL, 200); /* the change is made, whatever the owner answers */
     assert_true(h->recalls > 1);
     assert_occurrence(occurrence, "RUNNING", 5, NULL);
@@ -682,7 +719,7 @@ static void occurrences_that_another_node_gives_back_are_withdrawn(void **state)
     client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", id);
     h->recall_result = RECALL_FREED;
     h->freed_as = TASK_SCHEDULED;
-    run_and_claim(id, occurrence);
+    run_and_claim(id, false, occurrence);
     assert_changed("PATCH", path_of(id, ""), "{\"priority\":6}", 200);
     assert_int_equal(h->recalls, 1);
     assert_occurrence(occurrence, "SCHEDULED", 6, NULL);
@@ -716,6 +753,7 @@ int main(void)
         cmocka_unit_test(what_has_run_on_another_node_meanwhile_keeps_its_attempts),
         cmocka_unit_test(what_is_cancelled_on_another_node_is_cancelled),
         cmocka_unit_test(occurrences_that_another_node_gives_back_are_withdrawn),
+        cmocka_unit_test(a_pause_leaves_what_a_user_asked_for),
         cmocka_unit_test(a_claim_that_its_owner_has_yet_to_hear_of_is_asked_for_again),
         cmocka_unit_test(what_was_decided_by_a_wrong_clock_is_not_upcoming),
         cmocka_unit_test(what_failed_for_good_is_a_dead_letter),
