@@ -138,7 +138,7 @@ static bool withdraw_has_fired(const struct task *t)
     return t->attempts || t->losses || t->started_ms;
 }
 
-/* A user requested the occurrence (OP_PUT 9): it runs, also while the task is paused. An edit changes its fields, too. */
+/* A user requested the occurrence (OP_PUT 9): it runs, also while the task is paused. An edit changes its fields. */
 static bool withdraw_keeps(const struct withdrawal *w, const struct task *t)
 {
     return t->runs_count == 0 && w->parent->state == TASK_PAUSED;
