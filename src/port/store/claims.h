@@ -179,8 +179,8 @@ static inline int64_t orphan_fires_until_ms(int64_t of_node_ms)
  *  9. A task that becomes final arrives at its children (port/store/dependencies.h).
  *  Occurrences of tasks that were called off, whoever ends the claim: a node that drains, lives no more or lost a lease
  * 10. If a verdict would make an OCCURRENCE SCHEDULED again and its parent is CANCELLED or deleted, the occurrence
- *     ends (settle_in_schedule). After an attempt that failed it is FAILED with the error and the cause of it, and is
- *     not retried. Else, lost or never begun, it is CANCELLED, last_error as put_cancel_reason, and rule 6 holds.
+ *     ends (settle_in_schedule). After an attempt that failed it is FAILED with the error and the cause of that attempt:
+ *     it is not retried. Else, lost or never begun, it is CANCELLED, last_error as put_cancel_reason, and rule 6 holds.
  * 11. If its parent is PAUSED, and the occurrence has not fired (no execution, attempts or losses) and was spawned by
  *     the schedule (runs_count not 0), it is withdrawn as by OP_PUT 7 to 10: it is deleted and releases its slots, the
  *     cursor goes back to it, and it does not count as a run. ret_state is SCHEDULED.

@@ -521,7 +521,6 @@ static void what_has_fired_or_was_asked_for_goes_on_in_a_pause(void **state)
     struct world *w = *state;
     struct task parent, fired = claimed_of(w, TASK_PAUSED, false, 1, &parent);
     struct settlement v = returned(&fired);
-    v.verdict.due_ms = NOW + 100000; /* the next claim does not take it */
     v.verdict.losses = 1;
     v.verdict.has_execution = true;
     v.verdict.execution = some_execution(w, &fired);

@@ -204,7 +204,7 @@ def stop_all(cluster, node, made, actions, stopped):
 def test_what_a_dead_node_had_claimed_of_a_stopped_schedule_never_starts(make_cluster, postgres, database, receiver, counts, number):
     """The schedules are stopped before anybody knows that the node is gone. It holds their next occurrences, and nobody gives these back until
     it is marked dead."""
-    cluster = make_cluster(postgres.url(database), beat_s=1).settled()
+    cluster = make_cluster(postgres.url(database), beat_s=0.5).settled()
     client = cluster.client()
     made = [client.create(name="stop", interval_seconds=2, **receiver.target("/stop"))["id"] for _ in range(30)]
     actions = {task_id: ("cancel", "pause", "delete")[i % 3] for i, task_id in enumerate(made)}
