@@ -41,30 +41,6 @@ struct str put_cancel_reason(const struct task *recurring)
     return recurring->state == TASK_CANCELLED ? S("its schedule was cancelled") : S("its schedule has ended");
 }
 
-bool settle_asks_parent(const struct settlement *v)
-{
-    return !v->replace && v->verdict.next == TASK_SCHEDULED && !uuid_is_nil(v->parent);
-}
-
-bool settle_in_schedule(const struct settle_schedule *of, struct settlement *v)
-{
-    struct verdict *d = &v->verdict;
-    const struct task *p = &of->parent;
-    bool is_retried = of->runs_count == 0 && of->started_ms;
-    if (of->links & TASK_OPENED || is_retried)
-        return false;
-    if (p->state != TASK_CANCELLED && !p->deleted)
-        return p->state == TASK_PAUSED && of->runs_count && !d->has_execution && !d->attempts && !d->losses;
-    if (d->has_execution && d->execution.status == EXECUTION_FAILED) {
-        d->next = TASK_FAILED;
-        d->cause = d->retry_cause;
-        return false;
-    }
-    d->next = TASK_CANCELLED;
-    d->last_error = put_cancel_reason(p);
-    return false;
-}
-
 enum err limit_reached(const char *field, int64_t limit, struct error *e)
 {
     error_set(e, ERR_LIMIT, "the tenant may have at most %lld %s tasks; this request would exceed that",
