@@ -21,6 +21,7 @@ DAY = 86400
 STEP = 5 * DAY  # shorter than any span of these years
 FROM = 0
 UNTIL = int(datetime.datetime(2100 if LONG else 2045, 1, 1, tzinfo=UTC).timestamp())
+NO_PLACES = {"Factory", "localtime", "posixrules"}  # Belfry refuses them: they are another zone on another machine
 NEAR = sorted({sign * s for s in (0, 1, 1800, 3600, DAY) for sign in (-1, 1)})
 
 
@@ -108,7 +109,7 @@ def tzdump(lines):
 
 def expected_by_name():
     by_file, by_name = {}, {}
-    for name in sorted(zoneinfo.available_timezones()):
+    for name in sorted(zoneinfo.available_timezones() - NO_PLACES):
         zone = zoneinfo.ZoneInfo(name)
         data = next((path.read_bytes() for folder in zoneinfo.TZPATH
                      if (path := pathlib.Path(folder) / name).is_file()), name.encode())

@@ -507,7 +507,7 @@ static bool is_explained(struct sim *s, const struct subject *x, const struct ta
     case TASK_COMPLETED: return x->force_sent || ended_with(x, OUTCOME_OK);
     case TASK_FAILED: return crash_ate_it || convicted || ended_with(x, OUTCOME_FAILED);
     case TASK_CANCELLED:
-        return x->stop_sent || (x->manual && parent && parent->stop_sent) ||
+        return x->stop_sent || (x->manual && parent && (parent->stop_sent || parent->force_sent)) ||
                (is_run && policy == OVERLAP_CANCEL_PREVIOUS);
     case TASK_PAUSED: return x->pause_sent;
     case TASK_SCHEDULED:

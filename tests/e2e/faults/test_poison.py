@@ -17,7 +17,7 @@ def test_a_poison_task_is_dead_lettered_and_ten_thousand_others_are_not(make_ser
     server = make_server(env={"BELFRY_FAILPOINT": "poison_call:kill"})
     client = server.client()
     receiver.answer("/slow", Reply(takes_s=0.2))
-    due = at(now_ms() + 3000)  # all of them are there by then
+    due = at(now_ms() + 6000)  # all of them are there by then
     slow = [{"name": "slow", "run_at": due, **receiver.target("/slow")} for _ in range(SLOW)]
     many = [{"name": "innocent", "run_at": due, "target_type": "NOOP"} for _ in range(INNOCENT - SLOW)]
     poison = client.create(name="poison", task_type="poison", run_at=due, target_type="NOOP")["id"]  # the first of its lane
