@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sqlite3
+import threading
 
 import pytest
 
@@ -196,6 +197,29 @@ def test_a_kill_between_deadline_and_hit_loses_and_repeats_nothing(make_server, 
     closed = told(receiver, 2)[1]
     assert closed["type"] == "incident.closed" and until(lambda: incident(client)["recovered"], why=lambda: incidents(client))
     assert task not in checks(client)
+
+
+@pytest.mark.standalone("nobody sets the clock of a cluster")
+def test_a_clock_that_jumps_while_a_message_is_sent_sends_it_once(make_server, receiver, clock):
+    client = make_server(env=clock.env).client()
+    add(client, receiver, **MISSED)
+    held = threading.Event()
+    receiver.answer("/told", Reply(200, hold=held))
+    client.create(delay="0s", target_type="WORKER", expect={"within_seconds": 60})
+    until(lambda: checks(client))
+    clock.jump(70_000)
+    missed(client, 1)
+    clock.jump(60_000)
+    receiver.wait("/told")
+    clock.jump(60_000)
+    client.create(delay="0s", target_type="WORKER", expect={"within_seconds": 60})
+    until(lambda: len(checks(client)) == 2)
+    clock.jump(70_000)
+    missed(client, 2)  # so the notifier has looked for what is due
+    held.set()
+    until(lambda: "SENT" in [n["state"] for n in notifications(client)], why=lambda: notifications(client))
+    calls = receiver.to("/told")
+    assert len({c.headers["webhook-id"] for c in calls}) == len(calls)
 
 
 @pytest.mark.standalone("it copies the embedded store")

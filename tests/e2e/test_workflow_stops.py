@@ -41,6 +41,7 @@ def test_what_is_cancelled_before_its_call_leaves_no_attempt(client, receiver):
     receiver.answer("/a", Reply(status=500))
     made = run(client, definition={"steps": [{"name": "a", **RETRIES, **http(receiver, "/a", body={"$ref": "/run/id"})}]})["id"]
     task = client.create(target_config={"url": receiver.url("/b")}, run_at=at(now_ms() + 5000))["id"]
+    receiver.wait("/a")  # of a run that is yet to be opened, no step is listed
     until(lambda: steps(client, made)[("a", None, "STEP")]["attempts"] == 1)
     cancel(client, made)
     assert client.act(task, "cancel")["status"] == "CANCELLED"

@@ -170,9 +170,11 @@ export function startApp(root, onEnd) {
         await loading.now();
         if (frame.toPane && visit === view.visit) requestAnimationFrame(() => requestAnimationFrame(() => giveBack(null)));
         frame.toPane = false;
-        if (!same && visit === view.visit && !isTyping(document.activeElement)) {
-            requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector('#main h1'))?.focus({ preventScroll: true }));
-        }
+        if (same || visit !== view.visit) return;
+        requestAnimationFrame(() => { // who has begun to type meanwhile goes on
+            if (isTyping(document.activeElement)) return;
+            /** @type {HTMLElement | null} */ (document.querySelector('#main h1'))?.focus({ preventScroll: true });
+        });
     }
 
     // Does it, says so, and offers the reverse. What is dangerous is asked about first.

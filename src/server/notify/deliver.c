@@ -439,12 +439,23 @@ static struct deliver_queue *deliver_queue_of(struct deliver_queues *all, int32_
     return NULL;
 }
 
+/* A clock that is set forward while a message is being sent makes it due again. */
+static bool deliver_is_sending(const struct notifier *n, struct uuid message)
+{
+    for (size_t i = 0; i < SENDER_SLOTS; i++)
+        if (n->deliveries[i].is_used && !uuid_cmp(n->deliveries[i].record.id, message))
+            return true;
+    return false;
+}
+
 /* all->v has room for each of them. */
 static enum err deliver_sort_page(struct turn *t, const struct record_page *page, struct deliver_queues *all,
                                   struct error *e)
 {
     for (size_t i = 0; i < page->n; i++) {
         struct deliver_queue *q = deliver_queue_of(all, page->v[i].tenant);
+        if (deliver_is_sending(t->notifier, page->v[i].id))
+            continue;
         if (!q) {
             q = &all->v[all->n++];
             *q = (struct deliver_queue){ page->v[i].tenant, arena_array(&t->arena, struct record *, page->n), 0, 0 };
