@@ -28,8 +28,15 @@ bool put_keeps_requested(const struct op_put *op)
     return !task_is_final(op->task->state);
 }
 
+bool put_ends_fired(const struct op_put *op)
+{
+    return op->task->state == TASK_CANCELLED || op->task->deleted;
+}
+
 bool put_cancels(const struct op_put *op, const struct task *occurrence)
 {
+    if (task_has_fired(occurrence))
+        return true;
     bool has_ended = task_is_final(op->task->state) && occurrence->due_ms <= op->task->updated_ms;
     return has_ended || occurrence->due_ms < op->withdraw_from_ms || !occurrence->runs_count;
 }
@@ -39,6 +46,30 @@ struct str put_cancel_reason(const struct task *recurring)
     if (!task_is_final(recurring->state) && !recurring->deleted)
         return S("its schedule was edited");
     return recurring->state == TASK_CANCELLED ? S("its schedule was cancelled") : S("its schedule has ended");
+}
+
+bool settle_asks_parent(const struct settlement *v)
+{
+    return !v->replace && v->verdict.next == TASK_SCHEDULED && !uuid_is_nil(v->parent);
+}
+
+bool settle_in_schedule(const struct settle_schedule *of, struct settlement *v)
+{
+    struct verdict *d = &v->verdict;
+    const struct task *p = &of->parent;
+    bool is_retried = of->runs_count == 0 && of->started_ms;
+    if (of->links & TASK_OPENED || is_retried)
+        return false;
+    if (p->state != TASK_CANCELLED && !p->deleted)
+        return p->state == TASK_PAUSED && of->runs_count && !d->has_execution && !d->attempts && !d->losses;
+    if (d->has_execution && d->execution.status == EXECUTION_FAILED) {
+        d->next = TASK_FAILED;
+        d->cause = d->retry_cause;
+        return false;
+    }
+    d->next = TASK_CANCELLED;
+    d->last_error = put_cancel_reason(p);
+    return false;
 }
 
 enum err limit_reached(const char *field, int64_t limit, struct error *e)

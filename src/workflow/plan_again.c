@@ -145,7 +145,7 @@ static enum err undo_was_sent(struct run_view *v, const struct task *t, bool *re
     struct execution_filter f = { .tenant = t->tenant, .task = t->id, .limit = 1 };
     struct execution_page page = { 0 };
     struct arena_mark mark = arena_mark(v->a);
-    *ret = t->attempts || t->losses || t->started_ms;
+    *ret = task_has_fired(t);
     if (*ret || !t->fence)
         return ERR_OK;
     if (reader_executions(v->c->reader, &f, v->a, &page, e))

@@ -181,10 +181,13 @@ class Load:
         """What fired has ended, and all up to the last of that has to be there."""
         self._patiently(lambda: client.wait_for(beat.id, "PAUSED"))
 
+        page = []
+
         def quiet():
+            nonlocal page
             page = self._patiently(lambda: client.all(f"/v1/tasks/{beat.id}/occurrences"))
             done = [t for t in page if t["status"] == "COMPLETED"]
             beat.until_ms = max([to_ms(t["scheduled_for"]) for t in done] or [0]) + 1
             return done and len(done) == len(page)
 
-        until(quiet, why=lambda: f"occurrences of {beat.path} are not all over")
+        until(quiet, why=lambda: f"occurrences of {beat.path} are not all over: {page}")

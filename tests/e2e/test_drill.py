@@ -117,17 +117,19 @@ def test_the_disk_is_full(build, small_disk, receiver):  # noqa: F811
         client = server.client()
         body = {"payload": {"text": "x" * 2000}, "delay": "2s", **receiver.target("/full")}
         made = [client.create(**body)["id"] for _ in range(10)]
+        unclaimed = client.create(**body, delivery="AT_MOST_ONCE")["id"]  # until it is due; the others are claimed ahead
         fill(small_disk)
         while (answer := client.post("/v1/tasks", body)).status == 201:
             made.append(answer.json["id"])
         assert answer.status == 503, answer
-        explained(client, made[-1], "store", "this node cannot claim it: the store cannot be reached, or cannot write, since")
+        explained(client, unclaimed, "store", "this node cannot claim it: the store cannot be reached, or cannot write, since")
         assert alerts(client, "the disk")["value"] > 0
         assert figures(client)[DRILLS["the disk"][METRIC]] > 0
         logged(server, "the disk")
         assert any("event=claim_failed " in line and "full" in line for line in server.lines), "it does not say why"
         os.unlink(small_disk / "ballast")
-        client.wait_for(made[-1], "COMPLETED")
+        for task in (made[-1], unclaimed):
+            client.wait_for(task, "COMPLETED")
     finally:
         server.close()
 

@@ -203,6 +203,7 @@ def names(told):
 
 
 @pytest.mark.text("no task runs")
+@pytest.mark.own_server  # how many tasks of others may come before it decides what can be known
 def test_an_expiry_before_the_end_of_a_pause_is_told(client):
     assert client.request("PATCH", "/v1/queues/still", {"paused": True, "until": at(now_ms() + 3600_000)}).status in (200, 201)
     task = client.create(delay="1m", queue="still", expires_after_seconds=600, target_type="NOOP")

@@ -181,6 +181,31 @@ static void memory_put_and_hand_over(struct store_memory *s, const struct task *
     slot_keys_release(&keys);
 }
 
+/* OP_SETTLE 10 to 12. True: the occurrence is withdrawn. */
+static bool memory_settle_ask_parent(struct store_memory *s, const struct task *t, struct settlement *v,
+                                     uint64_t *unblocked)
+{
+    const struct task *p = table_get(&s->table, v->parent);
+    if (!settle_asks_parent(v) || t->kind != TASK_OCCURRENCE || !p || p->kind != TASK_RECURRING)
+        return false;
+    struct settle_schedule of = {
+        .parent = *p, .runs_count = t->runs_count, .started_ms = t->started_ms, .links = t->links
+    };
+    if (!settle_in_schedule(&of, v))
+        return false;
+    struct task next = *p;
+    next.cursor_ms = min_of(p->cursor_ms, t->scheduled_ms + schedule_spread(&p->schedule, p->id));
+    next.runs_count = max_of(p->runs_count - 1, 0);
+    struct slot_keys keys;
+    slot_keys_init(&keys);
+    memory_lease_leave(s, t->id);
+    memory_drop_row(&s->table, v->id, &keys);
+    table_put(&s->table, &next);
+    memory_hand_over(&s->table, &keys, unblocked);
+    slot_keys_release(&keys);
+    return true;
+}
+
 static void memory_settle_one(struct store_memory *s, struct settlement *given, int64_t now_ms, uint64_t *unblocked,
                               struct memory_arrivals *arrivals)
 {
@@ -198,6 +223,9 @@ static void memory_settle_one(struct store_memory *s, struct settlement *given, 
     }
     if (run && settle_asks_run(v, t->run))
         settle_in_run(run, t->links, t->place, now_ms, v, &row);
+    given->ret_state = TASK_SCHEDULED;
+    if (memory_settle_ask_parent(s, t, v, unblocked))
+        return;
     struct task next = v->replace ? *v->replace : memory_settled(t, v, now_ms);
     assert(uuid_eq(next.id, v->id) && next.tenant == t->tenant && next.state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
@@ -317,9 +345,9 @@ static enum err memory_spawn(struct store_memory *s, struct op *base)
 static bool memory_put_withdraws(const struct op_put *op, const struct task *t)
 {
     bool waits = t->state == TASK_SCHEDULED || t->state == TASK_BLOCKED || t->state == TASK_PAUSED;
+    bool ends = !task_has_fired(t) || (put_ends_fired(op) && !(t->links & TASK_OPENED));
     return op->withdraw && op->task->kind == TASK_RECURRING && t->kind == TASK_OCCURRENCE &&
-           uuid_eq(t->parent, op->task->id) && waits && !t->attempts && !t->losses && !t->started_ms &&
-           (t->runs_count || !put_keeps_requested(op));
+           uuid_eq(t->parent, op->task->id) && waits && ends && (t->runs_count || !put_keeps_requested(op));
 }
 
 static enum err memory_put_check(const struct store_memory *s, const struct op_put *op, struct dedupe_taking *keys,
@@ -359,7 +387,7 @@ static void memory_put_cancel(struct store_memory *s, const struct op_put *op, c
     next.waits_for = (struct str){ 0 };
     next.updated_ms = next.completed_ms = op->task->updated_ms;
     next.last_error = put_cancel_reason(op->task);
-    next.runs_count = 0;
+    next.runs_count = task_has_fired(t) ? t->runs_count : 0;
     memory_change_row(&s->table, &next, false, keys);
 }
 
@@ -373,7 +401,7 @@ static int64_t memory_put_withdraw(struct store_memory *s, struct op_put *op, in
     int64_t cursor_ms = op->task->cursor_ms, spread_ms = schedule_spread(&op->task->schedule, op->task->id);
     for (size_t i = 0; i < p.n; i++) {
         int64_t at_ms = p.v[i]->scheduled_ms + spread_ms;
-        *ret_runs += p.v[i]->runs_count;
+        *ret_runs += task_has_fired(p.v[i]) ? 0 : p.v[i]->runs_count;
         if (put_cancels(op, p.v[i])) {
             memory_put_cancel(s, op, p.v[i], keys);
             continue;

@@ -78,7 +78,7 @@ static void acknowledge(struct request *r)
         for (size_t i = 0; i < r->count; i++)
             oracle_acked(s, oracle_find(s, r->tasks[i].id));
     } else if (r->kind == REQUEST_ACT && stops(r->action)) {
-        oracle_quiet(s, r->subject);
+        oracle_quiet(s, r->subject, r->action);
     }
     if (r->kind == REQUEST_ACT && r->plan.has_also)
         oracle_acked(s, oracle_find(s, r->plan.also.id));
@@ -321,8 +321,9 @@ static void next_child(struct request *r)
         return;
     }
     struct task replace = r->children.v[r->child];
-    bool stays = replace.runs_count == 0 && r->action == ACTION_PAUSE; /* requested by a user */
-    if (stays || replace.attempts || replace.losses) { /* it has fired before: a retry of it is no start */
+    bool stays = replace.runs_count == 0 && r->action == ACTION_PAUSE;    /* requested by a user */
+    bool retries = task_has_fired(&replace) && r->action == ACTION_PAUSE; /* a retry is no start */
+    if (stays || retries) {
         r->child++;
         next_child(r);
         return;

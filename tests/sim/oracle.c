@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "core/task/fence.h"
 #include "core/task/spawn.h"
 #include "sim.h"
 
@@ -57,6 +58,7 @@ struct subject *oracle_add(struct sim *s, const struct task *t)
         .max_delay_ms = t->retry.max_delay_ms,
         .delivery = t->delivery,
         .quiet_us = INT64_MAX,
+        .stopped_us = INT64_MAX,
         .due_min_ms = t->scheduled_ms,
         .scheduled_ms = t->scheduled_ms,
         .schedule = t->schedule,
@@ -97,9 +99,11 @@ void oracle_acked(struct sim *s, struct subject *x)
     x->acked_wall_ms = wall_ms(s);
 }
 
-void oracle_quiet(struct sim *s, struct subject *x)
+void oracle_quiet(struct sim *s, struct subject *x, enum action a)
 {
     x->quiet_us = s->steady_us;
+    if (a != ACTION_PAUSE)
+        x->stopped_us = min_of(x->stopped_us, s->steady_us);
 }
 
 void oracle_awake(struct sim *s, struct subject *x)
@@ -146,11 +150,25 @@ static struct subject *subject_of(struct sim *s, const struct task *t)
                (long long)t->scheduled_ms);
     /* A lost attempt counts as begun; in a fleet also one that was claimed before: it may have been with a worker. */
     int64_t quiet_ms = parent ? wall_ms(s) - (s->steady_us - parent->quiet_us) / 1000 : 0;
-    bool begun = t->losses || (is_fleet(s) && (t->fence > 1 || uuid_time_ms(t->claim) <= quiet_ms));
+    bool was_claimed = !fence_is_unclaimed(t->fence - 1);
+    bool begun = t->losses || (is_fleet(s) && (was_claimed || uuid_time_ms(t->claim) <= quiet_ms));
     if (parent && parent->quiet_us < s->steady_us && !begun)
         breach(s, BREACH_AFTER_STOP, "occurrence %s of %s started %lld ms after its stop was acknowledged",
                short_id(t->id), short_id(t->parent), (long long)(s->steady_us - parent->quiet_us) / 1000);
     return x;
+}
+
+/* Of a recurring task that was cancelled no attempt begins any more, unless a user retries one occurrence. A worker of a
+ * fleet may have had the task before the cancel. */
+static void judge_cancelled(struct sim *s, const struct subject *x, const struct task *t)
+{
+    const struct subject *parent = oracle_find(s, t->parent);
+    if (!parent || x->flow || x->redrives || parent->stopped_us >= s->steady_us)
+        return;
+    int64_t ago_ms = (s->steady_us - parent->stopped_us) / 1000;
+    if (!is_fleet(s) || uuid_time_ms(t->claim) > wall_ms(s) - ago_ms)
+        breach(s, BREACH_AFTER_STOP, "%s of %s started %lld ms after the cancel was acknowledged", short_id(t->id),
+               short_id(t->parent), (long long)ago_ms);
 }
 
 /* A task that a breaker held keeps its due time, and waits in a lane of its host from then on. When the breaker's time
@@ -298,8 +316,10 @@ struct known_call *oracle_started(struct sim_node *n, const struct task *t)
     isolation_judge_start(n, t);
     judge_catch_up(s, x, t);
     bool forgiven = fleet_forgives(s, t);
-    if (!forgiven)
+    if (!forgiven) {
         flows_judge_start(s, t);
+        judge_cancelled(s, x, t);
+    }
     if (x->quiet_us < s->steady_us && !forgiven)
         breach(s, BREACH_AFTER_STOP, "%s started %lld ms after its stop was acknowledged", short_id(t->id),
                (long long)(s->steady_us - x->quiet_us) / 1000);
@@ -507,7 +527,7 @@ static bool is_explained(struct sim *s, const struct subject *x, const struct ta
     case TASK_COMPLETED: return x->force_sent || ended_with(x, OUTCOME_OK);
     case TASK_FAILED: return crash_ate_it || convicted || ended_with(x, OUTCOME_FAILED);
     case TASK_CANCELLED:
-        return x->stop_sent || (x->manual && parent && (parent->stop_sent || parent->force_sent)) ||
+        return x->stop_sent || (parent && (parent->stop_sent || (x->manual && parent->force_sent))) ||
                (is_run && policy == OVERLAP_CANCEL_PREVIOUS);
     case TASK_PAUSED: return x->pause_sent;
     case TASK_SCHEDULED:

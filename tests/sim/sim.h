@@ -599,6 +599,7 @@ struct subject {
 
     int redrives;
     int64_t quiet_us;   /* steady: since when nothing of it may start; INT64_MAX: it may */
+    int64_t stopped_us; /* steady: when its cancel or delete was acknowledged; INT64_MAX: it was not */
     int64_t due_min_ms; /* the earliest due time that any user asked for */
     int64_t scheduled_ms;
     int64_t acked_wall_ms;
@@ -634,9 +635,9 @@ void oracle_free(struct oracle *o);
 struct subject *oracle_find(struct sim *s, struct uuid id);
 struct subject *oracle_add(struct sim *s, const struct task *t);
 void oracle_acked(struct sim *s, struct subject *x);
-void oracle_quiet(struct sim *s, struct subject *x); /* a cancel, pause or delete was acknowledged */
-void oracle_awake(struct sim *s, struct subject *x); /* a resume, run-now or retry is being sent */
-void oracle_redriven(struct subject *x);             /* a retry is being sent */
+void oracle_quiet(struct sim *s, struct subject *x, enum action a); /* a cancel, pause or delete was acknowledged */
+void oracle_awake(struct sim *s, struct subject *x);                /* a resume, run-now or retry is being sent */
+void oracle_redriven(struct subject *x);                            /* a retry is being sent */
 struct known_call *oracle_started(struct sim_node *n, const struct task *t);
 const struct known_call *oracle_call(struct sim *s, struct uuid id, int64_t fence); /* NULL: there was none */
 int64_t oracle_settled_fence(struct sim *s, struct uuid id);                        /* the latest; 0: none */

@@ -133,7 +133,7 @@ static enum err dependencies_check_task(const struct task *t, int64_t now_ms, st
         return error_set(e, ERR_CONFLICT, "the task is %s and its dependencies cannot be changed; %s",
                          t->state == TASK_RUNNING ? "starting" : task_state_name(task_shown_state(t, now_ms)),
                          "create a new task");
-    if (t->attempts || t->losses || t->started_ms)
+    if (task_has_fired(t))
         return error_set(e, ERR_CONFLICT,
                          "the task has started and its dependencies cannot be changed; create a new task");
     return ERR_OK;

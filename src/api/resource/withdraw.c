@@ -4,7 +4,8 @@
  *
  * Occurrences that are not wanted any more are PAUSED first, so that nobody claims them again. Then one change of the
  * recurring task withdraws them like those that were never claimed: they are deleted, the cursor moves back to them,
- * and they do not count as runs. */
+ * and they do not count as runs. If that is never done, because the node dies, the next change of the recurring task
+ * does it, at the latest when it is resumed. */
 #include "api/resource/withdraw.h"
 
 #include "api/resource/recall.h"
@@ -12,7 +13,7 @@
 #include "api/server/timers.h"
 #include "api/task/json.h"
 
-enum { RETRY_MS = 5, NS_PER_MS = 1000000 };
+enum { RETRY_MS = 5, STORE_RETRY_MS = 100, NS_PER_MS = 1000000 };
 
 struct withdrawal {
     struct request *q;
@@ -26,6 +27,7 @@ struct withdrawal {
     bool again;
     bool unfired; /* again, and because of an occurrence that has not fired */
     bool paused;  /* occurrences were paused, and are to be withdrawn */
+    bool failed;  /* paused, and the store could not withdraw them */
     struct timer timer;
     route_handler *then; /* NULL: answer the request */
 };
@@ -133,15 +135,13 @@ static enum handled withdraw_end(const struct withdrawal *w)
     return w->then ? request_later(w->q, w->then) : HANDLED_DONE;
 }
 
-static bool withdraw_has_fired(const struct task *t)
-{
-    return t->attempts || t->losses || t->started_ms;
-}
-
-/* A user requested the occurrence (OP_PUT 9): it runs, also while the task is paused. An edit changes its fields. */
+/* What has fired before goes on with its retries, unless the task is cancelled. A user requested the occurrence
+ * (OP_PUT 9): it runs, also while the task is paused; an edit changes its fields. */
 static bool withdraw_keeps(const struct withdrawal *w, const struct task *t)
 {
-    return t->runs_count == 0 && w->parent->state == TASK_PAUSED;
+    if (!withdraw_comes_again(w->parent))
+        return false;
+    return task_has_fired(t) || (t->runs_count == 0 && w->parent->state == TASK_PAUSED);
 }
 
 static void withdraw_continue(struct request *q)
@@ -163,7 +163,7 @@ static void withdraw_on_freed_put(struct op *op)
     withdraw_continue(q);
 }
 
-/* Another node gave the occurrence back, or it has ended. If it never fired, it is changed here as its owner would have
+/* Another node gave the occurrence back, or it has ended. If it waits, it is changed here as its owner would have
  * changed it. */
 static enum handled withdraw_change_freed(struct request *q, struct reader *r)
 {
@@ -172,7 +172,7 @@ static enum handled withdraw_change_freed(struct request *q, struct reader *r)
     struct error e = { 0 };
     struct task t;
     if (reader_get(r, claimed->tenant, claimed->id, &q->arena, &t, &e) || t.state != TASK_SCHEDULED ||
-        withdraw_has_fired(&t))
+        withdraw_keeps(w, &t))
         return withdraw_recall_next(w);
     task_undo_delay(&t, claimed);
     w->replace = withdraw_replacement(w, &t);
@@ -201,7 +201,8 @@ static void withdraw_on_withdrawn(struct op *op)
 {
     struct request *q = request_finish_op(op);
     struct withdrawal *w = q->withdrawal;
-    w->paused = op->rc == ERR_CONFLICT; /* the task was changed meanwhile: once more */
+    w->paused = op->rc != ERR_OK; /* the task was changed meanwhile, or the store could not write: once more */
+    w->failed = w->paused && op->rc != ERR_CONFLICT;
     if (op->rc == ERR_OK) {
         w->now.cursor_ms = q->write.put.ret_cursor_ms;
         request_nudge(q, &w->now, 1);
@@ -230,8 +231,7 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
 {
     while (w->at < w->claimed.n) {
         const struct task *t = &w->claimed.v[w->at++];
-        /* if it has fired before, its retries go on, also one that a user asked for */
-        if (withdraw_has_fired(t) || withdraw_keeps(w, t))
+        if (withdraw_keeps(w, t))
             continue;
         w->replace = withdraw_replacement(w, t);
         struct recall_order order = { .running = t,
@@ -240,13 +240,15 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
         if (recall_ask(w->q, &order, withdraw_wait_ms(w, t), withdraw_on_recalled))
             return HANDLED_LATER;
     }
-    if (w->paused)
+    if (w->paused && !w->failed)
         return request_later(w->q, withdraw_paused);
     const struct api_limits *l = &w->q->server->limits;
-    if (!w->again || withdraw_left_ms(w, w->unfired ? l->recall_stall_ms : l->recall_ms) <= 0)
+    bool is_long = w->unfired || w->failed;
+    if (!(w->again || w->failed) || withdraw_left_ms(w, is_long ? l->recall_stall_ms : l->recall_ms) <= 0)
         return withdraw_end(w);
     w->timer.fire = withdraw_on_retry_timer;
-    timers_add(w->q->server->timers, &w->timer, RETRY_MS);
+    timers_add(w->q->server->timers, &w->timer, w->failed ? STORE_RETRY_MS : RETRY_MS);
+    w->failed = false;
     return HANDLED_LATER;
 }
 

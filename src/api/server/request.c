@@ -479,12 +479,13 @@ static bool request_begin_write(struct request *q, struct reader *r)
     return rc == ERR_NOT_FOUND;
 }
 
-/* While a tenant is disabled its API keys are refused. The catalog cache of this node knows it at once. */
+/* While a tenant is disabled its API keys are refused. The catalog cache of this node knows it at once. A tenant that
+ * it does not know was made a moment ago, by another node. */
 bool request_tenant_is_enabled(struct request *q)
 {
     const struct catalog_cache *catalog = q->server->setup.catalog;
     struct tenant_rules t;
-    if (!catalog || !q->who.tenant || (catalog_cache_tenant(catalog, q->who.tenant, NULL, &t) && !t.disabled))
+    if (!catalog || !q->who.tenant || !catalog_cache_tenant(catalog, q->who.tenant, NULL, &t) || !t.disabled)
         return true;
     request_refuse(q, PROBLEM_FORBIDDEN,
                    "the tenant of this API key is disabled; an admin key of 'default' can enable it");

@@ -338,7 +338,7 @@ enum err run_resolve_call(struct request *q, struct reader *r, struct task *t, s
 {
     struct planner_context c = { .reader = r, .definitions = q->server->definitions };
     struct str config, payload;
-    bool started = t->started_ms || t->attempts || t->losses || t->state == TASK_RUNNING;
+    bool started = task_has_fired(t) || t->state == TASK_RUNNING;
     if (uuid_is_nil(t->run) || !(t->links & TASK_PLANNED) || t->target_config.n || !started)
         return ERR_OK;
     enum err rc = workflow_call(&c, t, &q->arena, &config, &payload, e);

@@ -280,7 +280,8 @@ ACT_COMMAND(pause, pause_options, "pause tasks until they are resumed, or until 
 ACT_COMMAND(resume, options, "resume paused tasks",
             FILTERS "Examples:\n  belfry resume " AN_ID "\n  belfry resume --filter status=PAUSED,queue=mail\n");
 ACT_COMMAND(cancel, options, "cancel tasks; a running task is aborted",
-            FILTERS "Examples:\n  belfry cancel " AN_ID "\n  belfry cancel --filter status=SCHEDULED,name=report\n");
+            FILTERS "Of a recurring task, nothing new starts; runs under way finish, without retries.\n\n"
+                    "Examples:\n  belfry cancel " AN_ID "\n  belfry cancel --filter status=SCHEDULED,name=report\n");
 ACT_COMMAND(rm, options, "delete tasks; a task that has not run yet is cancelled first",
             FILTERS "Executions are kept until their retention ends.\n\nExamples:\n  belfry rm " AN_ID
                     "\n  belfry rm --filter status=COMPLETED,queue=mail\n");

@@ -267,7 +267,7 @@ enum err task_act(const struct task *t, enum action action, bool force, const st
             plan.task.overlap = OVERLAP_ALLOW;
         action_set_state(&plan.task, cell->next, now_ms);
         action_set_fields(&plan.task, action, now_ms);
-        plan.withdraw = recurring && action != ACTION_RESUME && !task_is_final(t->state);
+        plan.withdraw = recurring && !task_is_final(t->state); /* resumed: what a pause that was cut short has left */
     }
     *ret = plan;
     return ERR_OK;

@@ -7,9 +7,10 @@
 #include <stdio.h>
 
 #include "base/rfc3339.h"
+#include "core/task/fence.h"
 #include "core/task/trace.h"
 
-enum { CATCH_UP_MAX = 20000 /* in one visit */, REASON_MAX = 240, MOVED_TEXT = 96, ROWS_MORE = 8 };
+enum { CATCH_UP_MAX = 20000 /* in one visit */, WITHDRAWN_MS = 1000, REASON_MAX = 240, MOVED_TEXT = 96, ROWS_MORE = 8 };
 
 /* The state of a visit. */
 struct spawn_visit {
@@ -43,6 +44,12 @@ static bool spawn_was_paused(const struct spawn_visit *v, int64_t due_ms)
     return v->task->version > 1 && due_ms < v->task->updated_ms;
 }
 
+/* Changes of the task withdraw occurrences. So does OP_CATCH_UP, never sooner than WITHDRAWN_MS after their time. */
+static bool spawn_is_again(const struct spawn_visit *v, int64_t due_ms)
+{
+    return v->task->version > 1 || due_ms < v->now_ms - WITHDRAWN_MS;
+}
+
 static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64_t due_ms, enum task_state state)
 {
     const struct task *p = v->task;
@@ -56,6 +63,7 @@ static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64
         .due_ms = max_of(due_ms, v->now_ms),
         .scheduled_ms = scheduled_ms,
         .version = 1,
+        .fence = fence_begin(spawn_is_again(v, due_ms), v->now_ms),
         .priority = p->priority,
         .queue = p->queue,
         .name = p->name,
@@ -381,11 +389,11 @@ enum spawned spawned_how(const struct task *o, bool holds_slot)
     assert(o->kind == TASK_OCCURRENCE);
     if (o->runs_count == 0 && !uuid_eq(o->id, occurrence_id(o->parent, o->scheduled_ms)))
         return SPAWNED_BY_HAND;
-    bool fired = o->attempts || o->losses || o->started_ms; /* a manual retry resets the attempts to 0 */
-    bool stood_in_line = holds_slot && o->fence == 0;
+    bool stood_in_line = holds_slot && fence_is_unclaimed(o->fence);
     if (spawned_is_left_out(o))
         return SPAWNED_BY_HAND; /* the rule left it out: it is there whatever the cursor does */
-    bool untouched = o->state == TASK_SCHEDULED && o->version == 1 && o->runs_count && !fired && !stood_in_line;
+    bool untouched =
+        o->state == TASK_SCHEDULED && o->version == 1 && o->runs_count && !task_has_fired(o) && !stood_in_line;
     return untouched ? SPAWNED_AHEAD : SPAWNED_FOR_GOOD;
 }
 

@@ -228,6 +228,11 @@ bool task_states_parse(struct str text, unsigned *ret);
 bool task_may_become(enum task_state from, enum task_state to);
 bool task_may_begin_again(enum task_state from, enum task_state to); /* by a retry of a run: the run, its steps */
 bool task_is_final(enum task_state s);
+/* An attempt of it has begun, or may have. A retry by a user resets the attempts, not started_ms. */
+static inline bool task_has_fired(const struct task *t)
+{
+    return t->attempts || t->losses || t->started_ms;
+}
 /* BLOCKED because of the tasks that it depends on, not for a slot. */
 bool task_waits_for_parents(const struct task *t);
 

@@ -176,7 +176,16 @@ static inline int64_t orphan_fires_until_ms(int64_t of_node_ms)
  *  8. With `idempotency` there is exactly one settlement. The record of its key is checked first, whatever the fence
  *     says. It is stored if the settlement is applied, so a repeat of an applied one fails by its key. A stale one
  *     stores none.
- *  9. A task that becomes final arrives at its children (port/store/dependencies.h). */
+ *  9. A task that becomes final arrives at its children (port/store/dependencies.h).
+ *  Occurrences of tasks that were called off, whoever ends the claim: a node that drains, lives no more or lost a lease
+ * 10. If a verdict would make an OCCURRENCE SCHEDULED again and its parent is CANCELLED or deleted, the occurrence
+ *     ends (settle_in_schedule). After an attempt that failed it is FAILED with the error and the cause of it, and is
+ *     not retried. Else, lost or never begun, it is CANCELLED, last_error as put_cancel_reason, and rule 6 holds.
+ * 11. If its parent is PAUSED, and the occurrence has not fired (no execution, attempts or losses) and was spawned by
+ *     the schedule (runs_count not 0), it is withdrawn as by OP_PUT 7 to 10: it is deleted and releases its slots, the
+ *     cursor goes back to it, and it does not count as a run. ret_state is SCHEDULED.
+ * 12. Rules 10 and 11 do not hold for `replace`, a run that was opened (TASK_OPENED), an occurrence that a user has
+ *     retried (runs_count 0 and started_ms not 0), and one without a stored parent. */
 struct settlement {
     struct uuid id;
     int64_t fence;
@@ -186,7 +195,7 @@ struct settlement {
     const struct task *replace; /* NULL: the verdict decides */
     bool stale;                 /* result */
     /* Result, unless stale: the state that was stored. It is not the verdict's if the run was stopped or paused
-     * meanwhile (port/store/runs.h, rules 7, 8 and 10). */
+     * meanwhile (port/store/runs.h, rules 7, 8 and 10), or the recurring task was called off (rule 10). */
     enum task_state ret_state;
 };
 
@@ -199,6 +208,16 @@ struct op_settle {
     uint64_t ret_unblocked_lanes;          /* OP_CLAIM 17, and of children that their join starts */
     bool ret_arrivals_left;                /* OP_ARRIVE is needed */
 };
+
+/* For stores: OP_SETTLE 10 to 12. What is stored of an occurrence that would be SCHEDULED again, and of its parent. */
+struct settle_schedule {
+    struct task parent;             /* state, deleted */
+    int64_t runs_count, started_ms; /* of the occurrence, as before */
+    int links;                      /* likewise */
+};
+bool settle_asks_parent(const struct settlement *v);
+/* Changes the verdict by rule 10. True: the occurrence is withdrawn (rule 11). */
+bool settle_in_schedule(const struct settle_schedule *of, struct settlement *v);
 
 /* OP_RECALL - asks the holder of a RUNNING task to return it, or, with `abort`, to abort it if it has fired.
  *

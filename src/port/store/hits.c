@@ -74,7 +74,9 @@ static bool hits_of_verdict(const struct settlement *s, struct happening *ret)
     case TASK_COMPLETED: ret->kind = HIT_SUCCESS; return true;
     case TASK_FAILED:
         ret->kind = HIT_FAILURE;
-        ret->cause = str_from(v->cause.text[0] ? v->cause.text : "failed");
+        ret->cause = str_from(v->cause.text[0]         ? v->cause.text
+                              : v->retry_cause.text[0] ? v->retry_cause.text
+                                                       : "failed");
         return true;
     case TASK_EXPIRED:
         ret->kind = HIT_MISSED;

@@ -67,8 +67,10 @@ struct op_insert {
  *  9. An occurrence whose runs_count is 0 was requested by a user, and no schedule makes it again: it is never deleted.
  *     If `task` is final, it becomes CANCELLED as by rule 7, whenever it is due. If not, it stays as it is
  *     (put_keeps_requested).
- * 10. The runs_count of each deleted or cancelled occurrence is subtracted from the task's (not below 0): it has not
- *     run. That of a cancelled one becomes 0.
+ * 10. If `task` is CANCELLED or deleted, OCCURRENCEs that have fired and wait become CANCELLED as by rule 7, except
+ *     runs that were opened (TASK_OPENED): nothing of the task starts again (put_ends_fired). The runs_count of each
+ *     deleted or cancelled occurrence that never fired is subtracted from the task's (not below 0): it has not run.
+ *     That of a cancelled one becomes 0.
  *  Cancelled occurrences
  * 11. If an OCCURRENCE with runs_count 1 that never started (started_ms 0) becomes CANCELLED, its runs_count becomes 0,
  *     and one is subtracted from its parent's (not below 0). If it becomes EXPIRED, one moves to its parent's
@@ -135,7 +137,9 @@ struct op_reseal {
 bool task_needs_calendar(const struct task *t); /* RECURRING, names a calendar, neither final nor deleted */
 /* OP_PUT 9: occurrences that a user requested stay. */
 bool put_keeps_requested(const struct op_put *op);
-/* OP_PUT 7, 9: what becomes of an occurrence that is withdrawn, and why, for people. */
+/* OP_PUT 10: occurrences that have fired and wait are cancelled. */
+bool put_ends_fired(const struct op_put *op);
+/* OP_PUT 7, 9, 10: what becomes of an occurrence that is withdrawn, and why, for people. */
 bool put_cancels(const struct op_put *op, const struct task *occurrence);
 struct str put_cancel_reason(const struct task *recurring);
 enum err limit_reached(const char *field, int64_t limit, struct error *e);

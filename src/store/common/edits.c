@@ -30,7 +30,7 @@ bool put_withdraw(struct op_put *op, const struct task *occurrence, int64_t *run
 {
     int64_t at_ms = occurrence->scheduled_ms + schedule_spread(&op->task->schedule, op->task->id);
     bool cancels = put_cancels(op, occurrence);
-    *runs += occurrence->runs_count;
+    *runs += task_has_fired(occurrence) ? 0 : occurrence->runs_count;
     if (!cancels && at_ms >= op->withdraw_from_ms)
         op->ret_cursor_ms = min_of(op->ret_cursor_ms, at_ms);
     op->ret_withdrawn++;

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "core/task/fence.h"
 #include "store/common/edits.h"
 #include "store/postgres/slots.h"
 
@@ -34,7 +35,7 @@ static const struct pg_statement lock_policy = {
 /* Whether an occurrence holds a slot matters only if it was never claimed: only then is it read. */
 #define OCCURRENCE_OF                                                                                                  \
     "id, state, due_ms, scheduled_ms, version, attempts, losses, started_ms, runs_count, fence, skipped_count, "       \
-    "(gates::json->>'overlap')::int AS overlap, gates IS NOT NULL AND fence = 0 AND "                                  \
+    "(gates::json->>'overlap')::int AS overlap, gates IS NOT NULL AND fence % 2048 = 0 AND "                           \
     "EXISTS (SELECT 1 FROM slots WHERE task_id = tasks.id) AS holds FROM tasks WHERE kind = 2 AND parent_id = "
 
 /* The latest occurrences of each task. */
@@ -124,7 +125,8 @@ static void pg_spawned_ahead_add(struct pg_spawned_ahead *a, const struct task *
         a->gated = xrealloc(a->gated, a->cap * sizeof *a->gated);
     }
     a->ids[a->n] = t->id;
-    a->gated[a->n++] = t->fence > 0; /* an occurrence that was never claimed and holds a slot is not withdrawn */
+    a->gated[a->n++] =
+        !fence_is_unclaimed(t->fence); /* an occurrence that was never claimed and holds a slot is not withdrawn */
 }
 
 /* Locks and checks the next STEP_ROWS occurrences below *after; sets *after to the last one checked. */

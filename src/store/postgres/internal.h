@@ -400,7 +400,7 @@ struct pg_guards {
     struct uuid claim, parent;
     int links; /* enum task_link */
     struct uuid run;
-    int64_t place, created_ms;
+    int64_t place, created_ms, started_ms, scheduled_ms;
 };
 /* Of n tasks, ret[i] for ids[i]. The rows are locked in the order of their ids. */
 enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t n, struct pg_guards *ret,

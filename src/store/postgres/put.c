@@ -11,21 +11,35 @@
 #include "store/common/edits.h"
 #include "store/postgres/slots.h"
 
-/* Occurrences that have run, or were claimed while this statement waited for their locks, are not among them. */
+#define NEVER_FIRED "attempts = 0 AND losses = 0 AND started_ms = 0"
+/* Occurrences that were claimed while this statement waited for their locks are not among them. */
 static const struct pg_statement withdraw_rows = {
     "put_withdraw",
     "SELECT id, tenant_id, state, deleted, scheduled_ms, runs_count, gates IS NOT NULL, waits_for, "
-    "due_ms FROM tasks "
-    "WHERE parent_id = $1 AND state < " SQL_RUNNING " AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0 "
+    "due_ms, attempts, losses, started_ms FROM tasks "
+    "WHERE parent_id = $1 AND state < " SQL_RUNNING " AND kind = 2 AND (" NEVER_FIRED " OR ($3 AND links & 32 = 0)) "
     "AND (runs_count > 0 OR NOT $2) ORDER BY id FOR UPDATE",
 };
-enum { W_ID, W_TENANT, W_STATE, W_DELETED, W_SCHEDULED_MS, W_RUNS, W_GATED, W_WAITS_FOR, W_DUE_MS };
+enum {
+    W_ID,
+    W_TENANT,
+    W_STATE,
+    W_DELETED,
+    W_SCHEDULED_MS,
+    W_RUNS,
+    W_GATED,
+    W_WAITS_FOR,
+    W_DUE_MS,
+    W_ATTEMPTS,
+    W_LOSSES,
+    W_STARTED_MS
+};
 
 static const struct pg_statement withdraw_cancel = {
     "put_withdraw_cancel",
     "UPDATE tasks SET state = " SQL_CANCELLED
     ", waits_for = NULL, updated_ms = $2, completed_ms = $2, last_error = $3, "
-    "runs_count = 0 WHERE id = ANY ($1)",
+    "runs_count = CASE WHEN " NEVER_FIRED " THEN 0 ELSE runs_count END WHERE id = ANY ($1)",
 };
 static const struct pg_statement resume_run = { "put_resume_run",
                                                 "UPDATE runs SET paused = false WHERE run_id = $1 AND paused" };
@@ -138,6 +152,9 @@ static struct task pg_put_withdrawn(const struct pg_result *r, int i)
                           .deleted = pg_bool(r, i, W_DELETED),
                           .scheduled_ms = pg_i64(r, i, W_SCHEDULED_MS),
                           .due_ms = pg_i64(r, i, W_DUE_MS),
+                          .attempts = (int)pg_i64(r, i, W_ATTEMPTS),
+                          .losses = (int)pg_i64(r, i, W_LOSSES),
+                          .started_ms = pg_i64(r, i, W_STARTED_MS),
                           .runs_count = pg_i64(r, i, W_RUNS) };
 }
 
@@ -175,6 +192,7 @@ static enum err pg_put_withdraw(struct store_postgres *s, struct op_put *op, int
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, op->task->id);
     pg_add_bool(&s->params, put_keeps_requested(op));
+    pg_add_bool(&s->params, put_ends_fired(op));
     if (pg_run(&s->conn, &withdraw_rows, &s->params, &r, e))
         return e->code;
     return pg_put_remove_withdrawn(s, op, &r, runs, keys, e);

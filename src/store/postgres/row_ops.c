@@ -14,7 +14,7 @@ static const struct pg_statement read_guards = {
     "read_guards",
     "SELECT id, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, runs_count, lane, "
     "losses, gates IS NOT NULL, waits_for, parent_id, (SELECT EXISTS (SELECT FROM wishes)), links, "
-    "run_id, place, created_ms FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
+    "run_id, place, created_ms, started_ms, scheduled_ms FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
 };
 static const struct pg_statement insert_rows = {
     "insert_rows",
@@ -66,7 +66,9 @@ enum guard_column {
     G_LINKS,
     G_RUN,
     G_PLACE,
-    G_CREATED
+    G_CREATED,
+    G_STARTED,
+    G_SCHEDULED
 };
 
 static enum err pg_read_guard(struct store_postgres *s, const struct pg_result *r, int row, struct pg_guards *ret,
@@ -93,6 +95,8 @@ static enum err pg_read_guard(struct store_postgres *s, const struct pg_result *
         .run = pg_uuid(r, row, G_RUN),
         .place = pg_i64(r, row, G_PLACE),
         .created_ms = pg_i64(r, row, G_CREATED),
+        .started_ms = pg_i64(r, row, G_STARTED),
+        .scheduled_ms = pg_i64(r, row, G_SCHEDULED),
     };
     if (pg_is_null(r, row, G_WAITS_FOR))
         return ERR_OK;

@@ -45,6 +45,18 @@ static const struct pg_statement share_runs = {
     "SELECT run_id, stop, paused, stopped_by FROM runs WHERE run_id = ANY ($1) ORDER BY run_id FOR SHARE",
 };
 
+/* Locked before the occurrences, as a change of the recurring task locks them: one that is under way is waited for, and
+ * one that comes later finds the occurrences settled. */
+static const struct pg_statement lock_schedules = {
+    "settle_schedules",
+    "SELECT id, state, deleted, (schedule::json->>'spread_ms')::bigint FROM tasks WHERE id = ANY ($1) AND kind = 1 "
+    "ORDER BY id FOR UPDATE",
+};
+static const struct pg_statement move_cursor_back = {
+    "settle_take_back",
+    "UPDATE tasks SET cursor_ms = least(cursor_ms, $2), runs_count = greatest(runs_count - 1, 0) WHERE id = $1",
+};
+
 static const struct pg_statement find_recall_request = {
     "settle_wish",
     "SELECT FROM wishes WHERE task_id = ANY ($1) LIMIT 1",
@@ -55,8 +67,10 @@ struct pg_settled {
     struct settlement *given;
     struct settlement *settlement; /* the given one, or a copy that its run has changed */
     const struct pg_guards *was;
-    int64_t lane; /* of the task afterwards */
-    bool leased;  /* the task was leased */
+    int64_t lane;      /* of the task afterwards */
+    bool leased;       /* the task was leased */
+    bool withdrawn;    /* OP_SETTLE 11 */
+    int64_t cursor_ms; /* if withdrawn: where the cursor of its parent goes back to */
 };
 
 struct pg_settling {
@@ -139,7 +153,7 @@ static enum err pg_settle_send_verdicts(struct store_postgres *s, const struct p
         pg_array(p, types[which]);
         n = 0;
         for (size_t i = 0; i < t->n; i++) {
-            if (t->v[i].settlement->replace)
+            if (t->v[i].settlement->replace || t->v[i].withdrawn)
                 continue;
             pg_settle_add_value(p, which, &t->v[i], t->op->now_ms);
             n++;
@@ -152,6 +166,10 @@ static enum err pg_settle_send_verdicts(struct store_postgres *s, const struct p
 static void pg_settle_count_verdict(struct store_postgres *s, const struct pg_settled *x, int64_t now_ms)
 {
     const struct verdict *v = &x->settlement->verdict;
+    if (x->withdrawn) {
+        pg_tally_new(s, x->was->tenant, x->was->deleted, TASK_RUNNING, -1);
+        return;
+    }
     pg_tally_move(s, x->was->tenant, x->was->deleted, TASK_RUNNING, v->next);
     pg_note_ended(s, x->settlement->id, v->next, settle_completed_ms(v, now_ms));
     if (v->next == TASK_SCHEDULED)
@@ -289,6 +307,22 @@ static enum err pg_settle_write_replacement(struct store_postgres *s, const stru
     return pg_slots_hand_over(s, &keys, unblocked, e);
 }
 
+/* Deletes an occurrence of a paused task, and sets the cursor of the task back to it. */
+static enum err pg_settle_withdraw(struct store_postgres *s, const struct pg_settled *x, uint64_t *unblocked,
+                                   struct error *e)
+{
+    cleanup_with(slot_keys_release) struct slot_keys keys;
+    slot_keys_init(&keys);
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, x->settlement->parent);
+    pg_add_i64(&s->params, x->cursor_ms);
+    if (pg_queue(&s->conn, &move_cursor_back, &s->params, e) || pg_delete_rows(s, &x->settlement->id, 1, e))
+        return e->code;
+    if (x->was->gated && pg_slots_release(s, &x->settlement->id, NULL, &keys, e))
+        return e->code;
+    return pg_slots_hand_over(s, &keys, unblocked, e);
+}
+
 /* Reads the slots of all tasks that may hold some. */
 static enum err pg_settle_prefetch_slots(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
@@ -312,7 +346,10 @@ static enum err pg_settle_slots_and_replacements(struct store_postgres *s, const
         const struct settlement *of = x->settlement;
         if (of->replace && pg_settle_write_replacement(s, x, unblocked, e))
             return e->code;
-        if (!of->replace && x->was->gated && pg_slots_settle(s, &of->id, of->verdict.next, unblocked, e))
+        if (x->withdrawn && pg_settle_withdraw(s, x, unblocked, e))
+            return e->code;
+        if (!of->replace && !x->withdrawn && x->was->gated &&
+            pg_slots_settle(s, &of->id, of->verdict.next, unblocked, e))
             return e->code;
     }
     return ERR_OK;
@@ -513,6 +550,62 @@ static enum err pg_settle_ask_awaits(struct store_postgres *s, struct pg_settlin
     return ERR_OK;
 }
 
+/* ---- recurring tasks that were cancelled, deleted or paused ---- */
+
+/* Locks the parents of all occurrences that may be SCHEDULED again. */
+static enum err pg_settle_lock_schedules(struct store_postgres *s, struct settlement *const *v, size_t n,
+                                         struct pg_result *ret, struct error *e)
+{
+    bool any = false;
+    pg_params_reset(&s->params);
+    pg_array(&s->params, PG_UUID);
+    for (size_t i = 0; i < n; i++) {
+        if (!settle_asks_parent(v[i]))
+            continue;
+        pg_element_uuid(&s->params, v[i]->parent);
+        any = true;
+    }
+    pg_array_end(&s->params);
+    return any ? pg_run(&s->conn, &lock_schedules, &s->params, ret, e) : ERR_OK;
+}
+
+static enum err pg_settle_ask_parent(struct store_postgres *s, struct pg_settled *x, const struct pg_result *r, int row,
+                                     struct error *e)
+{
+    struct settlement *copy = arena_new(&s->arena, struct settlement);
+    if (!copy)
+        return error_no_room(e);
+    *copy = *x->settlement;
+    struct settle_schedule of = { .parent = { .state = (enum task_state)pg_i64(r, row, 1),
+                                              .deleted = pg_bool(r, row, 2) },
+                                  .runs_count = x->was->runs_count,
+                                  .started_ms = x->was->started_ms,
+                                  .links = x->was->links };
+    struct schedule schedule = { .spread_ms = pg_i64(r, row, 3) };
+    x->withdrawn = settle_in_schedule(&of, copy);
+    x->cursor_ms = x->was->scheduled_ms + schedule_spread(&schedule, copy->parent);
+    x->settlement = copy;
+    x->given->ret_state = copy->verdict.next;
+    return ERR_OK;
+}
+
+/* Occurrences that would wait again look at their recurring tasks (OP_SETTLE 10 and 11). */
+static enum err pg_settle_ask_parents(struct store_postgres *s, struct pg_settling *t, const struct pg_result *r,
+                                      struct error *e)
+{
+    for (size_t i = 0; r->rows && i < t->n; i++) {
+        struct pg_settled *x = &t->v[i];
+        int row = 0;
+        if (x->was->kind != TASK_OCCURRENCE || !settle_asks_parent(x->settlement))
+            continue;
+        while (row < r->rows && !uuid_eq(pg_uuid(r, row, 0), x->settlement->parent))
+            row++;
+        if (row < r->rows && pg_settle_ask_parent(s, x, r, row, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
 /* Applies settlements that all name different tasks. */
 static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *op, struct join_fold *fold,
                                    struct settlement **v, size_t n, struct error *e)
@@ -520,9 +613,11 @@ static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *o
     struct uuid *ids = xcalloc(n, sizeof *ids);
     struct pg_guards *guards = xcalloc(n, sizeof *guards);
     struct pg_settling t = { .op = op, .fold = fold, .v = xcalloc(n, sizeof *t.v) };
+    cleanup_with(pg_result_release) struct pg_result schedules = { 0 };
     for (size_t i = 0; i < n; i++)
         ids[i] = v[i]->id;
-    enum err rc = pg_read_guards(s, ids, n, guards, e);
+    enum err rc = pg_settle_lock_schedules(s, v, n, &schedules, e);
+    rc = rc ? rc : pg_read_guards(s, ids, n, guards, e);
     for (size_t i = 0; !rc && i < n; i++) {
         const struct pg_guards *g = &guards[i];
         v[i]->stale = !g->found || !task_is_claimed(g->state, g->fence, g->links, v[i]->fence);
@@ -532,6 +627,7 @@ static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *o
     }
     rc = rc ? rc : pg_settle_ask_awaits(s, &t, e);
     rc = rc ? rc : pg_settle_ask_runs(s, &t, e);
+    rc = rc ? rc : pg_settle_ask_parents(s, &t, &schedules, e);
     rc = rc ? rc : pg_settle_apply(s, &t, e);
     free(ids);
     free(guards);

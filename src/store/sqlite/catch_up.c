@@ -1,5 +1,6 @@
 /* OP_CATCH_UP: from one recurring task with waiting occurrences to the next, and for each from its latest occurrence
  * back. Both walks follow an index, so a million tasks or a long history cost nothing. */
+#include "core/task/fence.h"
 #include "store/common/edits.h"
 #include "store/sqlite/internal.h"
 
@@ -29,7 +30,7 @@ static enum err sqlite_catch_up_holds_slot(struct store_sqlite *s, sqlite3_stmt 
                                            struct error *e)
 {
     struct held_slots held = { .n = 0 };
-    if (t->fence == 0 && sqlite3_column_int(st, 11) && s->slots.ops->held(&s->slots, &t->id, &held, e))
+    if (fence_is_unclaimed(t->fence) && sqlite3_column_int(st, 11) && s->slots.ops->held(&s->slots, &t->id, &held, e))
         return e->code;
     *ret = held.n > 0;
     return ERR_OK;

@@ -321,6 +321,7 @@ enum writer_statement {
     ST_SLOT_GIVE_UP,
     ST_EXECUTION_INSERT,
     ST_LAST_RUN,
+    ST_SETTLE_PARENT,
     ST_JOIN_TASK,
     ST_JOIN_MARK,
     ST_JOIN_CHILDREN,

@@ -352,6 +352,65 @@ static enum err sqlite_settle_ask_own(struct store_sqlite *s, const struct guard
     return ERR_OK;
 }
 
+/* Deletes an occurrence of a paused task, and sets the cursor of the task back to it. */
+static enum err sqlite_settle_withdraw(struct store_sqlite *s, const struct guards *g, const struct settlement *v,
+                                       int64_t parent_rid, int64_t at_ms, uint64_t *unblocked, struct error *e)
+{
+    cleanup_with(slot_keys_release) struct slot_keys keys;
+    slot_keys_init(&keys);
+    if (g->gated && slots_release(&s->slots, &v->id, NULL, &keys, e))
+        return e->code;
+    if (!g->deleted)
+        tally_add(&s->of_op, g->tenant, TASK_RUNNING, -1);
+    sqlite3_stmt *st = writer_stmt(s, ST_CATCH_UP_REWIND);
+    sqlite3_bind_int64(st, 1, parent_rid);
+    sqlite3_bind_int64(st, 2, at_ms);
+    sqlite3_bind_int64(st, 3, 1);
+    if (conn_run(&s->conn, st, e) || sqlite_delete_task(s, g->rid, e))
+        return e->code;
+    return slots_hand_over(&s->slots, &keys, unblocked, e);
+}
+
+/* An occurrence that would wait again looks at its recurring task (OP_SETTLE 10 and 11). */
+static enum err sqlite_settle_ask_parent(struct store_sqlite *s, const struct guards *g, struct op_settle *op,
+                                         struct settlement *v, bool *ret_withdrawn, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_SETTLE_PARENT);
+    bool found;
+    *ret_withdrawn = false;
+    if (!settle_asks_parent(v))
+        return ERR_OK;
+    sqlite3_bind_int64(st, 1, g->rid);
+    (void)bind_uuid(st, 2, &v->parent);
+    if (conn_step(&s->conn, st, &found, e) || !found)
+        return s->conn.failed;
+    struct settle_schedule of = { .parent = { .state = (enum task_state)sqlite3_column_int(st, 1),
+                                              .deleted = sqlite3_column_int(st, 2) != 0 },
+                                  .runs_count = sqlite3_column_int64(st, 4),
+                                  .started_ms = sqlite3_column_int64(st, 5),
+                                  .links = g->links };
+    struct schedule schedule = { .spread_ms = sqlite3_column_int64(st, 3) };
+    int64_t rid = sqlite3_column_int64(st, 0);
+    int64_t at_ms = sqlite3_column_int64(st, 6) + schedule_spread(&schedule, v->parent);
+    sqlite3_reset(st);
+    *ret_withdrawn = settle_in_schedule(&of, v);
+    return *ret_withdrawn ? sqlite_settle_withdraw(s, g, v, rid, at_ms, &op->ret_unblocked_lanes, e) : ERR_OK;
+}
+
+/* Writes the task's row by its replacement or by its verdict, unless it is withdrawn. */
+static enum err sqlite_settle_write(struct store_sqlite *s, const struct guards *g, struct op_settle *op,
+                                    struct settlement *v, enum task_state *ret_state, struct error *e)
+{
+    bool withdrawn;
+    if (sqlite_settle_ask_parent(s, g, op, v, &withdrawn, e))
+        return e->code;
+    *ret_state = v->replace ? v->replace->state : v->verdict.next;
+    if (withdrawn)
+        return ERR_OK;
+    return v->replace ? sqlite_settle_write_replacement(s, g, v->replace, &op->ret_unblocked_lanes, e)
+                      : sqlite_settle_apply_verdict(s, g, v, op, e);
+}
+
 static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, struct settlement *given,
                                   struct claims_left *l, struct join_fold *f, struct error *e)
 {
@@ -366,11 +425,9 @@ static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, 
     arena_reset(&s->arena); /* once for both: the verdict may have a text of the first run */
     if (sqlite_settle_ask_own(s, &g, op, v, &given->stale, e) || sqlite_settle_ask_run(s, &g, op->now_ms, v, &row, e))
         return e->code;
-    given->ret_state = v->replace ? v->replace->state : v->verdict.next;
-    join_fold_add(f, &v->id, given->ret_state, g.links);
-    if (v->replace ? sqlite_settle_write_replacement(s, &g, v->replace, &op->ret_unblocked_lanes, e)
-                   : sqlite_settle_apply_verdict(s, &g, v, op, e))
+    if (sqlite_settle_write(s, &g, op, v, &given->ret_state, e))
         return e->code;
+    join_fold_add(f, &v->id, given->ret_state, g.links);
     if (sqlite_settle_leave_claim(s, l, g.claim, e) || sqlite_task_lease_leave(s, &g, &v->id, e))
         return e->code;
     if (!v->verdict.has_execution)

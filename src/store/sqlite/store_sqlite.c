@@ -48,6 +48,7 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 
 _Static_assert(OVERLAP_ALLOW == 1, "the number of ALLOW in ST_SLOT_EARLIER");
 _Static_assert(TASK_OPEN == 16 && TASK_OPENED == 32, "statements name them by number");
+#define NEVER_FIRED "attempts = 0 AND losses = 0 AND started_ms = 0"
 static const char *const writer_sql[] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
@@ -181,6 +182,9 @@ static const char *const writer_sql[] = {
     [ST_EXECUTION_INSERT] = "INSERT INTO executions (rowid" EXECUTION_COLUMNS(
         SQL_NAME) ") "
                   "VALUES (?" EXECUTION_COLUMNS(SQL_MARK) ") ON CONFLICT (task_id, id) DO NOTHING",
+    [ST_SETTLE_PARENT] =
+        "SELECT p.rid, p.state, p.deleted, json_extract(p.schedule, '$.spread_ms'), o.runs_count, o.started_ms, "
+        "o.scheduled_ms FROM tasks AS o, tasks AS p WHERE o.rid = ?1 AND o.kind = 2 AND p.id = ?2 AND p.kind = 1",
     [ST_LAST_RUN] = "UPDATE tasks SET last_run_ms = ?2 WHERE id = ?1 AND last_run_ms < ?2",
     /* slots */
     [ST_SLOT_COUNT] = "SELECT count(*) FROM slots WHERE key = ?1",
@@ -284,12 +288,13 @@ static const char *const writer_sql[] = {
                       "skipped_count = skipped_count + ?4 WHERE rid = ?1",
     [ST_SPAWN_END] = "UPDATE tasks SET state = " SQL_COMPLETED ", updated_ms = ?2, completed_ms = ?2 WHERE rid = ?1",
     [ST_SPAWNED] = "SELECT rid, tenant_id, state, deleted, scheduled_ms, runs_count, id, gates IS NOT NULL, waits_for, "
-                   "due_ms "
+                   "due_ms, attempts, losses, started_ms "
                    "FROM tasks INDEXED BY tasks_spawned "
-                   "WHERE parent_id = ?1 AND state < " SQL_RUNNING
-                   " AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0 AND (runs_count > 0 OR NOT ?2)",
+                   "WHERE parent_id = ?1 AND state < " SQL_RUNNING " AND kind = 2 AND (" NEVER_FIRED
+                   " OR (?3 AND links & 32 = 0)) AND (runs_count > 0 OR NOT ?2)",
     [ST_SPAWNED_CANCEL] = "UPDATE tasks SET state = " SQL_CANCELLED ", waits_for = NULL, updated_ms = ?2, "
-                          "completed_ms = ?2, last_error = ?3, runs_count = 0 WHERE rid = ?1",
+                          "completed_ms = ?2, last_error = ?3, "
+                          "runs_count = CASE WHEN " NEVER_FIRED " THEN 0 ELSE runs_count END WHERE rid = ?1",
     [ST_CATCH_UP_NEXT] = "SELECT parent_id FROM tasks INDEXED BY tasks_spawned "
                          "WHERE parent_id > ? AND state < " SQL_RUNNING " ORDER BY parent_id LIMIT 1",
     [ST_CATCH_UP_TASK] =

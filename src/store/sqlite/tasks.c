@@ -380,7 +380,10 @@ static enum err sqlite_put_withdraw_one(struct store_sqlite *s, struct op_put *o
                       .deleted = sqlite3_column_int(st, 3) != 0,
                       .scheduled_ms = sqlite3_column_int64(st, 4),
                       .runs_count = sqlite3_column_int64(st, 5),
-                      .due_ms = sqlite3_column_int64(st, 9) };
+                      .due_ms = sqlite3_column_int64(st, 9),
+                      .attempts = sqlite3_column_int(st, 10),
+                      .losses = sqlite3_column_int(st, 11),
+                      .started_ms = sqlite3_column_int64(st, 12) };
     int64_t rid = sqlite3_column_int64(st, 0);
     size_t n = op->ret_withdrawn;
     scratch_grow(s, n);
@@ -401,6 +404,7 @@ static enum err sqlite_put_find_withdrawn(struct store_sqlite *s, struct op_put 
     sqlite3_stmt *st = writer_stmt(s, ST_SPAWNED);
     (void)bind_uuid(st, 1, &op->task->id);
     sqlite3_bind_int(st, 2, put_keeps_requested(op));
+    sqlite3_bind_int(st, 3, put_ends_fired(op));
     for (bool row;;) {
         if (conn_step(&s->conn, st, &row, e))
             return e->code;

@@ -200,6 +200,41 @@ static void a_cancelled_schedule_cancels_what_is_due_and_deletes_the_rest(void *
     assert_false(is_there(w, TENANT, o[3].id));
 }
 
+/* Rule 10. Each has fired and waits; in a pause their retries go on, and an opened run always goes on. */
+static void retries_end_with_a_cancelled_schedule(void **state)
+{
+    struct world *w = *state;
+    for (int pauses = 0; pauses < 2; pauses++) {
+        struct task o[4], next, t = spawned(w, o, 4);
+        o[0].attempts = 1;
+        o[1].losses = 1;
+        o[2].started_ms = NOW - 10;
+        o[2].state = TASK_PAUSED;
+        o[3].started_ms = NOW - 10;
+        o[3].links |= TASK_OPENED;
+        insert(w, o, 4);
+        next = t;
+        next.version++;
+        next.state = pauses ? TASK_PAUSED : TASK_CANCELLED;
+        next.updated_ms = NOW;
+        struct op_put op = put_of(&t, &next);
+        op.withdraw = true;
+        assert_ok(world_apply(w, &op.op), &op.op.error);
+        assert_int_equal(op.ret_withdrawn, pauses ? 0 : 3);
+        assert_int_equal(op.ret_cursor_ms, NOW + 10000);
+        assert_int_equal(get(w, t.id).runs_count, t.runs_count);
+        for (int i = 0; i < 4; i++) {
+            struct task expected = o[i], read = get(w, o[i].id);
+            if (!pauses && i < 3) {
+                expected.state = TASK_CANCELLED;
+                expected.last_error = S("its schedule was cancelled");
+                expected.updated_ms = expected.completed_ms = NOW;
+            }
+            assert_same_task(&read, &expected);
+        }
+    }
+}
+
 static void the_cursor_goes_back_to_when_a_spread_occurrence_was_due(void **state)
 {
     struct world *w = *state;
@@ -534,6 +569,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_deleted_task_is_on_no_list),
     store_test(withdrawing_deletes_what_waits_and_sets_the_cursor_back),
     store_test(a_cancelled_schedule_cancels_what_is_due_and_deletes_the_rest),
+    store_test(retries_end_with_a_cancelled_schedule),
     store_test(the_cursor_goes_back_to_when_a_spread_occurrence_was_due),
     store_test(a_put_that_did_not_see_the_latest_spawn_is_refused),
     store_test(what_is_withdrawn_does_not_count_as_a_run),

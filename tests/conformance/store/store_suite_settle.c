@@ -419,6 +419,141 @@ static void a_repeated_recall_fails_by_its_key(void **state)
     assert_same_task(&after, &row);
 }
 
+/* ---- occurrences of recurring tasks that were called off ---- */
+
+/* A claimed occurrence at NOW + 1000, whose parent is in that state and has spawned until NOW + 10000. */
+static struct task claimed_of(struct world *w, enum task_state state, bool deleted, int64_t runs, struct task *parent)
+{
+    *parent = some_recurring(w);
+    parent->state = state;
+    parent->deleted = deleted;
+    parent->cursor_ms = NOW + 10000;
+    parent->runs_count = 7;
+    struct task o = some_occurrence(w, parent, NOW + 1000);
+    o.runs_count = runs;
+    o.fence = 1;
+    insert(w, parent, 1);
+    return claim_one(w, &o, fresh_id(w));
+}
+
+/* As a claim is given back: it cost no attempt. */
+static struct settlement returned(const struct task *t)
+{
+    struct settlement v = settlement_of(t, TASK_SCHEDULED);
+    v.parent = t->parent;
+    v.verdict.attempts = t->attempts;
+    v.verdict.losses = t->losses;
+    v.verdict.due_ms = t->due_ms;
+    return v;
+}
+
+/* Rule 10. */
+static void what_a_cancelled_schedule_gets_back_is_cancelled(void **state)
+{
+    struct world *w = *state;
+    for (int deleted = 0; deleted < 2; deleted++) {
+        struct task parent, t = claimed_of(w, deleted ? TASK_SCHEDULED : TASK_CANCELLED, deleted, 1, &parent);
+        struct settlement v = returned(&t);
+        assert_true(settle_with(w, &v));
+        assert_int_equal(v.ret_state, TASK_CANCELLED);
+        struct task read = get(w, t.id);
+        assert_int_equal(read.state, TASK_CANCELLED);
+        assert_int_equal(read.completed_ms, NOW + 10);
+        assert_int_equal(read.runs_count, 0);
+        assert_true(str_eq(read.last_error, put_cancel_reason(&parent)));
+        if (!deleted)
+            assert_int_equal(get(w, parent.id).runs_count, 6);
+    }
+}
+
+static void a_lost_attempt_of_a_cancelled_schedule_is_the_last(void **state)
+{
+    struct world *w = *state;
+    struct task parent, t = claimed_of(w, TASK_CANCELLED, false, 1, &parent);
+    struct settlement v = returned(&t);
+    v.verdict.losses = 1;
+    v.verdict.has_execution = true;
+    v.verdict.execution = some_execution(w, &t);
+    v.verdict.execution.status = EXECUTION_LOST;
+    assert_true(settle_with(w, &v));
+    struct task read = get(w, t.id);
+    assert_int_equal(read.state, TASK_CANCELLED);
+    assert_int_equal(read.runs_count, 1); /* it may have run */
+    assert_int_equal(get(w, parent.id).runs_count, 7);
+    assert_true(str_eq(read.last_error, put_cancel_reason(&parent)));
+}
+
+static void a_failed_attempt_of_a_cancelled_schedule_is_not_retried(void **state)
+{
+    struct world *w = *state;
+    struct task parent, t = claimed_of(w, TASK_CANCELLED, false, 1, &parent);
+    struct settlement v = returned(&t);
+    v.verdict.attempts = 1;
+    v.verdict.has_execution = true;
+    v.verdict.execution = some_execution(w, &t);
+    v.verdict.execution.status = EXECUTION_FAILED;
+    v.verdict.last_error = S("HTTP 503");
+    v.verdict.retry_cause = (struct fingerprint){ .text = "http 503" };
+    assert_true(settle_with(w, &v));
+    assert_int_equal(v.ret_state, TASK_FAILED);
+    struct task read = get(w, t.id);
+    assert_int_equal(read.state, TASK_FAILED);
+    assert_true(str_eq(read.last_error, S("HTTP 503")) && str_eq(read.cause, S("http 503")));
+}
+
+/* Rule 11. */
+static void what_a_paused_schedule_gets_back_is_withdrawn(void **state)
+{
+    struct world *w = *state;
+    struct task parent, t = claimed_of(w, TASK_PAUSED, false, 1, &parent);
+    struct settlement v = returned(&t);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(v.ret_state, TASK_SCHEDULED);
+    assert_false(is_there(w, TENANT, t.id));
+    assert_int_equal(get(w, parent.id).runs_count, 6);
+    assert_int_equal(get(w, parent.id).cursor_ms, NOW + 1000);
+    assert_int_equal(get(w, parent.id).version, parent.version);
+    assert_false(settle_with(w, &v)); /* stale: it is gone */
+}
+
+static void what_has_fired_or_was_asked_for_goes_on_in_a_pause(void **state)
+{
+    struct world *w = *state;
+    struct task parent, fired = claimed_of(w, TASK_PAUSED, false, 1, &parent);
+    struct settlement v = returned(&fired);
+    v.verdict.due_ms = NOW + 100000; /* the next claim does not take it */
+    v.verdict.losses = 1;
+    v.verdict.has_execution = true;
+    v.verdict.execution = some_execution(w, &fired);
+    v.verdict.execution.status = EXECUTION_LOST;
+    assert_true(settle_with(w, &v));
+    assert_int_equal(get(w, fired.id).state, TASK_SCHEDULED);
+    struct task by_hand = claimed_of(w, TASK_PAUSED, false, 0, &parent);
+    v = returned(&by_hand);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(get(w, by_hand.id).state, TASK_SCHEDULED);
+}
+
+/* Rule 12, and schedules that have ended by themselves: their last occurrences run. */
+static void a_retry_by_hand_and_the_last_run_of_a_schedule_go_on(void **state)
+{
+    struct world *w = *state;
+    struct task parent, last = claimed_of(w, TASK_COMPLETED, false, 1, &parent);
+    struct settlement v = returned(&last);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(get(w, last.id).state, TASK_SCHEDULED);
+    struct task cancelled = some_recurring(w);
+    cancelled.state = TASK_CANCELLED;
+    insert(w, &cancelled, 1);
+    struct task retried = some_occurrence(w, &cancelled, NOW);
+    retried.runs_count = 0;
+    retried.started_ms = NOW - 5000;
+    retried = claim_one(w, &retried, fresh_id(w));
+    v = returned(&retried);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(get(w, retried.id).state, TASK_SCHEDULED);
+}
+
 static const struct CMUnitTest tests[] = {
     store_test(a_final_verdict_ends_a_task),
     store_test(a_retry_schedules_a_task_for_its_new_due_time),
@@ -443,5 +578,11 @@ static const struct CMUnitTest tests[] = {
     store_test(a_stale_recall_keeps_no_record),
     store_test(a_recall_under_a_key_that_has_a_record_changes_nothing),
     store_test(a_repeated_recall_fails_by_its_key),
+    store_test(what_a_cancelled_schedule_gets_back_is_cancelled),
+    store_test(a_lost_attempt_of_a_cancelled_schedule_is_the_last),
+    store_test(a_failed_attempt_of_a_cancelled_schedule_is_not_retried),
+    store_test(what_a_paused_schedule_gets_back_is_withdrawn),
+    store_test(what_has_fired_or_was_asked_for_goes_on_in_a_pause),
+    store_test(a_retry_by_hand_and_the_last_run_of_a_schedule_go_on),
 };
 const struct test_list settle_tests = { tests, array_count(tests) };

@@ -408,7 +408,7 @@ static void a_resumed_recurring_task_is_caught_up_from_where_it_was(void **state
     struct action_plan p = must_act(&t, ACTION_RESUME);
     assert_int_equal(p.task.state, TASK_SCHEDULED);
     assert_int_equal(p.task.cursor_ms, t.cursor_ms);
-    assert_false(p.withdraw);
+    assert_true(p.withdraw); /* a pause that was cut short may have left paused occurrences, which would never run */
 }
 
 static void run_now_of_a_recurring_task_spawns_one_more(void **state)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/rfc3339.h"
+#include "core/task/fence.h"
 #include "seed.h"
 #include "spawn_bench.h"
 
@@ -79,7 +80,7 @@ static void an_occurrence_carries_what_its_task_says(void **state)
     assert_int_equal(o->kind, TASK_OCCURRENCE);
     assert_int_equal(o->tenant, 3);
     assert_int_equal(o->priority, 8);
-    assert_true(o->version == 1 && o->fence == 0 && o->attempts == 0 && o->losses == 0);
+    assert_true(o->version == 1 && fence_is_unclaimed(o->fence) && o->attempts == 0 && o->losses == 0);
     assert_true(o->runs_count == 1); /* it counts as a run until it is withdrawn */
     assert_true(o->created_ms == NOW && o->updated_ms == NOW && o->completed_ms == 0);
     assert_str(o->queue, "mail");
@@ -97,6 +98,26 @@ static void an_occurrence_carries_what_its_task_says(void **state)
     assert_int_equal(o->overlap, OVERLAP_QUEUE_ALL);
     assert_int_equal(o->dedupe_key.n, 0);
     assert_true(uuid_is_nil(o->claim));
+    arena_release(&b.arena);
+}
+
+/* It may have been claimed and withdrawn: whoever holds that claim must not settle the new row. */
+static void what_may_have_been_made_before_begins_above_its_old_fences(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, HOUR, NOW);
+    b.t.version = 1;
+    plan_at(&b, NOW + SECOND);
+    assert_true(occurrence(&b, 0)->fence == 0);
+    plan_at(&b, NOW + 2 * SECOND); /* late: OP_CATCH_UP may have withdrawn it */
+    int64_t late = occurrence(&b, 0)->fence;
+    assert_true(late > fence_after(0, 0) && fence_is_unclaimed(late) && !fence_is_unclaimed(fence_after(late, 0)));
+    b.t.version = 2; /* a pause may have */
+    plan_at(&b, NOW - 5 * SECOND);
+    int64_t first = occurrence(&b, 0)->fence;
+    plan_at(&b, NOW - 4 * SECOND);
+    assert_true(first > 0 && occurrence(&b, 0)->fence > fence_after(first, 0));
     arena_release(&b.arena);
 }
 
@@ -659,6 +680,7 @@ int main(void)
         cmocka_unit_test(what_comes_before_the_horizon_is_made),
         cmocka_unit_test(what_lies_beyond_the_horizon_waits),
         cmocka_unit_test(an_occurrence_carries_what_its_task_says),
+        cmocka_unit_test(what_may_have_been_made_before_begins_above_its_old_fences),
         cmocka_unit_test(spread_moves_the_due_time_and_not_the_occurrence),
         cmocka_unit_test(an_occurrence_within_the_limit_is_not_missed),
         cmocka_unit_test(a_late_run_says_what_its_user_waits_for_and_why),
