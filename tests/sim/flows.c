@@ -154,19 +154,19 @@ static void flow_add_step(struct sim *s, struct flow *f, uint32_t step)
     }
 }
 
-struct flow *flow_new(struct sim *s, const struct flow_definition *d, struct uuid id, struct flow_task *own)
+static struct flow *flow_make(struct sim *s, const struct flow_definition *d, struct uuid id, struct flow_task *own,
+                              int64_t items)
 {
     struct flow *f = arena_new(&s->flows.memory, struct flow);
     size_t most = (size_t)d->dag->n * 2 * (FLOW_ITEMS_MAX + 1) + 1;
     *f = (struct flow){ .id = id, .tenant = d->tenant, .definition = d, .quiet_us = INT64_MAX, .max_attempts = 1 };
-    f->items = own ? 0 : between(s, 0, FLOW_ITEMS_MAX); /* a run within another has the items of its input */
+    f->items = items;
     f->tasks = arena_array(&s->flows.memory, struct flow_task, most);
     f->own = own ? own : arena_new(&s->flows.memory, struct flow_task);
     if (!own) {
         *f->own = (struct flow_task){ .id = id, .place = PLACE_RUN, .output = FLOW_NO_VALUE };
         map_put(&s->flows.by_id, key_of(&f->own->id), f->own);
     } else {
-        f->items = own->flow->items;
         f->input = own->flow->input;
     }
     f->own->run = f;
@@ -174,6 +174,24 @@ struct flow *flow_new(struct sim *s, const struct flow_definition *d, struct uui
         flow_add_step(s, f, i);
     flow_add_task(s, f, place_of_deadline());
     list_push(&s->flows.runs, &f->link);
+    return f;
+}
+
+/* A run within another has the items of its input. */
+struct flow *flow_new(struct sim *s, const struct flow_definition *d, struct uuid id, struct flow_task *own)
+{
+    return flow_make(s, d, id, own, own ? own->flow->items : between(s, 0, FLOW_ITEMS_MAX));
+}
+
+struct flow *flow_new_rerun(struct sim *s, struct flow *old, uint32_t from, struct uuid id)
+{
+    struct flow *f = flow_make(s, old->definition, id, NULL, old->items);
+    f->input = old->input;
+    f->deadline_ms = old->deadline_ms;
+    f->max_attempts = old->max_attempts;
+    f->rerun_of = old;
+    f->rerun_from = from;
+    old->was_rerun = true;
     return f;
 }
 

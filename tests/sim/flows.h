@@ -51,7 +51,9 @@ struct flow_task {
     int64_t claimed_us;        /* steady: when it was claimed last */
     int64_t fired_fence;       /* who paused its run was told that it runs under this fence */
     bool called;               /* since the run was opened or opened again */
+    bool was_called;           /* ever */
     bool by_hand;              /* a user has started, completed or skipped it, likewise */
+    bool copied;               /* by a rerun: it is not called, nor undone */
     unsigned senders;          /* of an await that is COMPLETED by its signals: bit i, sender i is in its output */
     bool has_senders;
 };
@@ -81,6 +83,11 @@ struct flow {
     int generation;
     int64_t moved_us;                                         /* steady: when something of it last happened */
     struct flow_signal signals[FLOW_STEPS_MAX][FLOW_SENDERS]; /* by awaiting step */
+
+    const struct flow *rerun_of; /* NULL: it begins with its first steps */
+    uint32_t rerun_from;
+    bool was_rerun;       /* another run has copies of its steps: it is not retried any more */
+    unsigned retry_steps; /* that the user named for its last retry: bit i, step i; 0: all that failed */
 
     bool cancel_sent, pause_sent;
     bool has_closed;    /* it has cancelled what was left of a map, or at its end */
@@ -112,6 +119,7 @@ struct flow_task *flows_task(struct sim *s, struct uuid id); /* NULL: it is no r
 struct flow_task *flow_task_at(const struct flow *f, int64_t place);
 /* own: the task that the run is; NULL: it is in no other run */
 struct flow *flow_new(struct sim *s, const struct flow_definition *d, struct uuid id, struct flow_task *own);
+struct flow *flow_new_rerun(struct sim *s, struct flow *old, uint32_t from, struct uuid id);
 const struct flow_definition *flows_definition(struct sim *s, int32_t tenant, const uint8_t hash[DEFINITION_HASH]);
 struct str flows_keep(struct sim *s, const struct buf *text);     /* until the end of the world */
 void flow_outcomes(const struct flow *f, enum flow_outcome *ret); /* by step */
@@ -125,6 +133,7 @@ void flows_plan(struct sim *s); /* what users define before they start runs, and
 
 void flows_send_signals(struct sim *s, struct flow *f); /* to all its steps that await one */
 void flows_act(struct sim *s);                          /* one random request for a run that exists */
+struct flow *flows_some_ended(struct sim *s);           /* that a user may rerun; NULL: none was found */
 /* The run was just opened: users stop, pause and resume it, when its first steps begin. */
 void flows_pounce(struct sim *s, struct flow *f);
 void flows_free_requests(struct sim *s);
@@ -135,11 +144,22 @@ void flows_applied(struct sim_node *by, const struct op *op);
 void flows_settled(struct sim *s, const struct settlement *v);
 void flows_judge_start(struct sim *s, const struct task *t);
 bool flows_were_put_off(struct sim *s, struct uuid id);                /* it is a task of a run that was paused */
+bool flows_is_control(struct sim *s, struct uuid id);                  /* a run, a map, an await or a deadline */
 struct str flows_output(struct sim *s, struct uuid id, int64_t fence); /* what the receiver answers */
 bool flow_value_fits(const struct flow_task *t, int64_t value);        /* in the output of a step */
 bool undo_is_wanted(const struct flow *f, const struct flow_task *of);
 void flows_judge_signals(struct sim *s, const struct flow *f,
                          uint32_t step); /* whether accepted ones are in the output */
+
+/* ---- flows_again.c ---- */
+
+/* The first page of a retry: what does not run again stays as it is. */
+void flow_begins_again(struct sim *s, struct flow *f);
+/* A run that was retried repeats what failed of its compensation. */
+void flow_undoes_again(struct sim *s, const struct op_open *op);
+/* A later page of a rerun, and its first one. */
+void flow_goes_on_as_rerun(struct sim *s, const struct flow *f, const struct op_open *op);
+void flow_begins_as_rerun(struct sim *s, struct flow *f, const struct op_open *op);
 
 /* ---- flows_check.c: everything has drained ---- */
 

@@ -152,7 +152,8 @@ static void check_undone(const struct run_check *c)
     const struct flow *f = c->f;
     for (size_t i = 0; i < f->task_count; i++) {
         const struct flow_task *t = &f->tasks[i];
-        if (place_kind(t->place) != PLACE_KIND_STEP || t->outcome != FLOW_COMPLETED || !undo_is_wanted(f, t))
+        bool was_done = t->outcome == FLOW_COMPLETED || t->was_called; /* also by an attempt before a retry */
+        if (place_kind(t->place) != PLACE_KIND_STEP || !was_done || !undo_is_wanted(f, t))
             continue;
         if (flow_task_at(f, place_of_undo(place_step(t->place), place_item(t->place)))->outcome == FLOW_OPEN)
             breach(c->s, BREACH_UNDO, "step %u of %s is not undone", place_step(t->place), short_id(f->id));

@@ -56,6 +56,7 @@ struct flow_request {
     struct task running, replace;
     int64_t until_us;
     enum action decision; /* on a step; CANCEL: skip */
+    unsigned named;       /* steps of a retry: bit i, step i; 0: all that failed */
 };
 
 static void request_end(struct flow_request *r)
@@ -412,26 +413,110 @@ static void retry_stored(struct op *op)
     request_end(r);
 }
 
+static struct tasks retry_rows(struct flow_request *r, struct uuid run)
+{
+    struct tasks v = { 0 };
+    struct error e;
+    struct step_filter f = { .tenant = r->flow->tenant, .run = run, .limit = OPEN_ROWS_MAX };
+    if (reader_steps(r->sim->reader, &f, &r->arena, &v, &e))
+        abort();
+    return v;
+}
+
+/* Whether all compensations of the run are COMPLETED; *ret_some: it has one. */
+static bool retry_is_undone(struct flow_request *r, struct uuid run, bool *ret_some)
+{
+    struct tasks v = retry_rows(r, run);
+    size_t total = 0, undone = 0;
+    for (size_t i = 0; i < v.n; i++) {
+        bool is_undo = place_kind(v.v[i].place) == PLACE_KIND_UNDO;
+        total += is_undo;
+        undone += is_undo && v.v[i].state == TASK_COMPLETED;
+    }
+    *ret_some = total > 0;
+    return total > 0 && undone == total;
+}
+
+/* A run within it that failed and was undone cannot go on. */
+static bool retry_is_undone_below(struct flow_request *r, struct uuid run, unsigned named)
+{
+    struct tasks v = retry_rows(r, run);
+    bool some;
+    for (size_t i = 0; i < v.n; i++) {
+        const struct task *t = &v.v[i];
+        bool failed = t->state == TASK_FAILED || t->state == TASK_EXPIRED || t->state == TASK_CANCELLED;
+        bool is_chosen = !named || named >> place_step(t->place) & 1;
+        if (!failed || t->target != TARGET_WORKFLOW || !(t->links & TASK_OPENED) || !is_chosen)
+            continue;
+        if (retry_is_undone(r, t->id, &some) || retry_is_undone_below(r, t->id, 0))
+            return true;
+    }
+    return false;
+}
+
+/* Some of the steps that failed. Of a run that was stopped the oracle does not know which were cancelled. */
+static unsigned retry_choose(struct flow_request *r)
+{
+    struct sim *s = r->sim;
+    struct tasks v = retry_rows(r, r->flow->id);
+    unsigned named = 0;
+    if (r->flow->stop != RUN_GOES_ON || !chance(s, 50))
+        return 0;
+    for (size_t i = 0; i < v.n; i++) {
+        const struct task *t = &v.v[i];
+        bool is_step = place_kind(t->place) == PLACE_KIND_STEP && place_item(t->place) < 0;
+        bool failed = t->state == TASK_FAILED || t->state == TASK_EXPIRED || t->state == TASK_CANCELLED;
+        named |= is_step && failed && chance(s, 50) ? 1U << place_step(t->place) : 0;
+    }
+    return named;
+}
+
+/* As src/api/workflow/retry.c. */
+static bool retry_is_possible(struct flow_request *r)
+{
+    struct flow *f = r->flow;
+    struct error e;
+    bool has_undo;
+    if (reader_get(r->sim->reader, f->tenant, f->id, &r->arena, &r->running, &e) || !f->opened ||
+        !task_may_begin_again(r->running.state, TASK_SCHEDULED) || retry_is_undone(r, f->id, &has_undo))
+        return false;
+    r->named = has_undo ? 0 : retry_choose(r);
+    return has_undo || !retry_is_undone_below(r, f->id, r->named);
+}
+
+static struct str retry_extra(struct flow_request *r)
+{
+    struct buf text;
+    struct str kept;
+    buf_init(&text, 256);
+    for (unsigned i = 0; i < FLOW_STEPS_MAX; i++)
+        if (r->named >> i & 1)
+            buf_printf(&text, "%s\"s%u\"", text.n ? "," : "{\"retry_steps\":[", i);
+    buf_text(&text, text.n ? "]}" : "");
+    kept = flows_keep(r->sim, &text);
+    buf_release(&text);
+    return kept;
+}
+
 static void retry_begin(struct sim *s, void *context)
 {
     struct flow_request *r = context;
     struct flow *f = r->flow;
     struct task *t = &r->replace;
-    struct error e;
     r->at = some_node(s);
     arena_reset(&r->arena);
     if (!r->at) {
         try_again(r);
         return;
     }
-    if (reader_get(s->reader, f->tenant, f->id, &r->arena, &r->running, &e) || !f->opened ||
-        !task_may_begin_again(r->running.state, TASK_SCHEDULED) || f->definition->dag->has_compensate) {
+    if (!retry_is_possible(r)) {
         refuse(r, "it cannot be retried");
         return;
     }
     f->quiet_us = INT64_MAX;
     oracle_redriven(f->subject);
     *t = r->running;
+    t->extra = retry_extra(r);
     t->version++;
     t->updated_ms = node_wall_ms(r->at);
     t->state = TASK_SCHEDULED;
@@ -540,7 +625,7 @@ static struct flow *some_run(struct sim *s)
 /* What was ended may be half purged: a retry would not know all that was done. */
 static void act_on(struct sim *s, struct flow *f)
 {
-    if (!f->opened || f->busy || s->healed || (f->ended && s->profile.purges))
+    if (!f->opened || f->busy || s->healed || (f->ended && (s->profile.purges || f->was_rerun)))
         return;
     f->busy = true;
     static const enum action decisions[] = { ACTION_RUN_NOW, ACTION_FORCE_COMPLETE, ACTION_CANCEL };
@@ -551,6 +636,16 @@ static void act_on(struct sim *s, struct flow *f)
     r->change = chance(s, 20) ? RUN_CANCEL : chance(s, 50) ? RUN_PAUSE : RUN_RESUME;
     r->compensate = chance(s, 50);
     r->attempt(s, r);
+}
+
+struct flow *flows_some_ended(struct sim *s)
+{
+    for (int i = 0; i < LOOKS && !s->profile.purges; i++) {
+        struct flow *f = some_run(s);
+        if (f && f->opened && f->ended && !f->busy)
+            return f;
+    }
+    return NULL;
 }
 
 void flows_act(struct sim *s)

@@ -66,62 +66,6 @@ static bool flow_may_run(const struct flow *f, uint32_t step)
 
 /* ---- runs begin ---- */
 
-static void flow_reset_task(struct sim *s, struct flow_task *t)
-{
-    struct subject *x = oracle_find(s, t->id);
-    t->outcome = FLOW_OPEN;
-    t->output = FLOW_NO_VALUE;
-    t->body = (struct str){ 0 };
-    t->called = t->by_hand = t->has_senders = false;
-    if (x)
-        oracle_redriven(x);
-}
-
-/* A step that runs again, with its items that are not COMPLETED. Its signals are gone. */
-static void flow_reset_step(struct sim *s, struct flow *f, uint32_t step)
-{
-    for (size_t i = 0; i < f->task_count; i++) {
-        struct flow_task *t = &f->tasks[i];
-        bool is_step = place_kind(t->place) == PLACE_KIND_STEP && place_step(t->place) == step;
-        if (is_step && (place_item(t->place) < 0 || t->outcome != FLOW_COMPLETED))
-            flow_reset_task(s, t);
-    }
-    for (int i = 0; i < FLOW_SENDERS; i++)
-        f->signals[step][i].acked = false;
-}
-
-static void flow_begins_again(struct sim *s, struct flow *f)
-{
-    cleanup_with(arena_release) struct arena a;
-    const struct dag *d = f->definition->dag;
-    enum flow_outcome was[FLOW_STEPS_MAX], kept[FLOW_STEPS_MAX];
-    struct flow_retry r = { .was = was };
-    struct error e;
-    arena_init(&a, MODEL_BYTES);
-    flow_outcomes(f, was);
-    if (flow_retry(d, &r, &a, kept, &e))
-        abort();
-    for (uint32_t i = 0; i < d->n; i++)
-        if (kept[i] == FLOW_OPEN)
-            flow_reset_step(s, f, i);
-    flow_reset_task(s, flow_task_at(f, place_of_deadline()));
-    trace(s, "run %s begins again", short_id(f->id));
-    f->generation++;
-    f->ended = f->again = false;
-    f->stop = RUN_GOES_ON;
-    f->own->outcome = FLOW_OPEN;
-}
-
-/* A run within another that was retried repeats what failed of its compensation. */
-static void flow_undoes(struct sim *s, const struct op_open *op)
-{
-    for (size_t i = 0; i < op->n; i++) {
-        struct flow_task *t = flows_task(s, op->rows[i].task.id);
-        if (t && place_kind(t->place) == PLACE_KIND_UNDO && t->outcome != FLOW_OPEN && t->outcome != FLOW_COMPLETED)
-            flow_reset_task(s, t);
-    }
-}
-
 static void flow_opened(struct sim *s, const struct op_open *op)
 {
     struct flow_task *t = flows_task(s, op->id);
@@ -131,7 +75,9 @@ static void flow_opened(struct sim *s, const struct op_open *op)
     if (t->flow)
         t->flow->moved_us = s->steady_us;
     if (!op->begin) {
-        flow_undoes(s, op);
+        flow_undoes_again(s, op);
+        if (t->run && t->run->rerun_of && !t->run->generation)
+            flow_goes_on_as_rerun(s, t->run, op);
         return;
     }
     if (!d) {
@@ -147,6 +93,8 @@ static void flow_opened(struct sim *s, const struct op_open *op)
     f->moved_us = s->steady_us;
     if (op->again)
         flow_begins_again(s, f);
+    else if (!f->opened && f->rerun_of)
+        flow_begins_as_rerun(s, f, op);
     if (!f->opened || op->again) /* its planner took the time a little earlier */
         f->opened_ms = op->begin->deadline_ms ? op->begin->deadline_ms - f->deadline_ms : wall_ms(s);
     if (!f->opened)
@@ -227,6 +175,18 @@ static void flow_put_step(struct sim *s, struct flow_task *t, enum task_state st
     t->output = FLOW_NO_VALUE;
 }
 
+/* The steps that a retry is for: {"retry_steps":["s0","s3"]}; 0: all. */
+static unsigned flow_named_steps(struct str extra)
+{
+    unsigned steps = 0;
+    for (unsigned i = 0; i < FLOW_STEPS_MAX; i++) {
+        char name[8];
+        int n = snprintf(name, sizeof name, "\"s%u\"", i);
+        steps |= extra.n && memmem(extra.p, extra.n, name, (size_t)n) ? 1U << i : 0;
+    }
+    return steps;
+}
+
 /* A retry of a user, or a decision on a step. */
 static void flow_put(struct sim *s, const struct op_put *op)
 {
@@ -237,6 +197,7 @@ static void flow_put(struct sim *s, const struct op_put *op)
         return;
     t->run->ended = false;
     t->run->again = true;
+    t->run->retry_steps = flow_named_steps(op->task->extra);
     t->run->own->outcome = FLOW_OPEN;
     t->run->moved_us = s->steady_us;
 }
@@ -470,12 +431,16 @@ static void judge_join(struct sim *s, const struct flow_task *t)
                short_id(t->flow->id));
 }
 
+/* A call that may begin although its claim is over does not count: nobody can keep a worker from it. */
 static bool is_under_way(struct sim *s, struct uuid id)
 {
     const struct subject *x = oracle_find(s, id);
-    for (size_t i = 0; x && i < x->call_count; i++)
-        if (!x->calls[i].ended && !x->calls[i].settled)
+    for (size_t i = 0; x && i < x->call_count; i++) {
+        const struct known_call *c = &x->calls[i];
+        struct task t = { .id = id, .fence = c->fence, .claim = c->claim };
+        if (!c->ended && !c->settled && !fleet_forgives(s, &t))
             return true;
+    }
     return false;
 }
 
@@ -495,6 +460,16 @@ static void judge_window(struct sim *s, const struct flow_task *t)
                (long long)map->max_concurrent);
 }
 
+bool flows_is_control(struct sim *s, struct uuid id)
+{
+    const struct flow_task *t = flows_task(s, id);
+    if (!t || !t->flow)
+        return t != NULL;
+    if (place_kind(t->place) != PLACE_KIND_STEP)
+        return place_kind(t->place) == PLACE_KIND_DEADLINE;
+    return is_control(t) || t->flow->definition->dag->steps[place_step(t->place)].is_workflow;
+}
+
 bool flows_were_put_off(struct sim *s, struct uuid id)
 {
     const struct flow_task *t = flows_task(s, id);
@@ -511,7 +486,7 @@ bool undo_is_wanted(const struct flow *f, const struct flow_task *of)
     const struct dag_step *s = &f->definition->dag->steps[place_step(of->place)];
     bool is_call = s->map.is_set == (place_item(of->place) >= 0);
     bool attempted = s->compensate_if_attempted && of->claimed_us; /* a claim that was lost may have been sent */
-    return s->has_compensate && is_call && (of->outcome == FLOW_COMPLETED || attempted);
+    return s->has_compensate && is_call && !of->copied && (of->outcome == FLOW_COMPLETED || attempted);
 }
 
 /* Compensations of steps below this one come before its own. */
@@ -621,5 +596,5 @@ void flows_judge_start(struct sim *s, const struct task *task)
                short_id(t->flow->id));
     if (!t->called && !arena_str(&s->flows.memory, task->payload, &t->body))
         abort();
-    t->called = true;
+    t->called = t->was_called = true;
 }

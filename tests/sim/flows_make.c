@@ -12,6 +12,7 @@ enum {
     SECOND_US = 1000000,
     PURGED_MS = 10000,
     PURGED_ROWS = 20,
+    RERUN_PERCENT = 30,
 };
 
 enum flow_kind { KIND_CALL, KIND_MAP, KIND_AWAIT, KIND_RUN, KIND_MAP_OF_RUNS };
@@ -256,12 +257,11 @@ static struct flow_definition *flows_define(struct sim *s, int32_t tenant, int n
 
 /* ---- runs ---- */
 
-static void write_input(struct sim *s, const struct flow *f, const struct flow_definition *d, struct buf *text)
+static void write_input(const struct flow *f, struct buf *text)
 {
-    (void)s;
     buf_text(text, "{\"definition\":\"");
     for (size_t i = 0; i < DEFINITION_HASH; i++)
-        buf_printf(text, "%02x", d->row.hash[i]);
+        buf_printf(text, "%02x", f->definition->row.hash[i]);
     buf_printf(text, "\",\"input\":{\"k\":%lld,\"items\":[", (long long)f->input);
     for (int64_t i = 0; i < f->items; i++)
         buf_printf(text, "%s%lld", i ? "," : "", (long long)(f->input + i));
@@ -271,18 +271,39 @@ static void write_input(struct sim *s, const struct flow *f, const struct flow_d
     buf_text(text, "}");
 }
 
+/* As src/api/workflow/rerun.c. */
+static struct flow *make_rerun(struct sim *s, struct flow *old, struct task *t)
+{
+    char id[UUID_TEXT + 1];
+    struct buf text;
+    uint32_t from = (uint32_t)between(s, 0, old->definition->dag->n - 1);
+    t->tenant = old->tenant;
+    uuid_format(old->id, id);
+    buf_init(&text, TEXT_MAX);
+    buf_printf(&text, "{\"rerun_of\":\"%s\",\"from\":\"s%u\"}", id, from);
+    t->extra = flows_keep(s, &text);
+    buf_release(&text);
+    return flow_new_rerun(s, old, from, t->id);
+}
+
+static struct flow *make_first_run(struct sim *s, const struct task *t)
+{
+    struct flow *f = flow_new(s, flows_define(s, t->tenant, -1), t->id, NULL);
+    f->input = between(s, 0, VALUES);
+    f->deadline_ms = chance(s, 15) ? between(s, 1, 30) * 1000 : 0;
+    f->max_attempts = chance(s, 80) ? 1 : 2;
+    return f;
+}
+
 void make_run(struct request *r)
 {
     struct sim *s = r->sim;
     struct task t = some_task(s, TASK_ONE_TIME);
-    const struct flow_definition *d = flows_define(s, t.tenant, -1);
-    struct flow *f = flow_new(s, d, t.id, NULL);
+    struct flow *old = chance(s, RERUN_PERCENT) ? flows_some_ended(s) : NULL;
+    struct flow *f = old ? make_rerun(s, old, &t) : make_first_run(s, &t);
     struct buf text;
-    f->input = between(s, 0, VALUES);
-    f->deadline_ms = chance(s, 15) ? between(s, 1, 30) * 1000 : 0;
-    f->max_attempts = chance(s, 80) ? 1 : 2;
     buf_init(&text, TEXT_MAX);
-    write_input(s, f, d, &text);
+    write_input(f, &text);
     t.target = TARGET_WORKFLOW;
     t.target_config = flows_keep(s, &text);
     buf_release(&text);
@@ -295,7 +316,7 @@ void make_run(struct request *r)
     r->count = 1;
     r->tasks = arena_array(&r->arena, struct task, 1);
     r->tasks[0] = t;
-    r->definition = &d->row;
+    r->definition = &f->definition->row;
     f->subject = oracle_add(s, &t);
     f->subject->flow = true;
     s->stats->runs++;

@@ -451,6 +451,10 @@ void oracle_settled(struct sim *s, const struct settlement *v, int64_t now_ms)
     flows_settled(s, v);
     if (x && !v->replace && v->verdict.next == TASK_SCHEDULED)
         oracle_waits(s, x, v->verdict.due_ms);
+    if (!c && !v->replace && v->verdict.has_execution && v->verdict.execution.status != EXECUTION_LOST &&
+        !flows_is_control(s, v->id))
+        breach(s, BREACH_RECORD, "%s fence %lld has an execution, and was never called", short_id(v->id),
+               (long long)v->fence);
     if (!c) { /* it never fired: it was returned, put aside, recalled, or lost before */
         if (x)
             isolation_unfired(s, x);

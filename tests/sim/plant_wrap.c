@@ -165,6 +165,19 @@ void __wrap_lanes_set_workers(struct lanes *l, const struct lanes_workers *w)
     __real_lanes_set_workers(l, &told);
 }
 
+/* ---- outcomes ---- */
+
+__typeof__(settle) __real_settle, __wrap_settle;
+
+struct verdict __wrap_settle(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random,
+                             struct arena *a)
+{
+    struct outcome seen = *o;
+    if (is_planted(PLANT_ABORT_RECORD) && o->kind == OUTCOME_CANCELLED && !o->started_us)
+        seen.started_us = now_ms * 1000;
+    return __real_settle(t, &seen, now_ms, random, a);
+}
+
 /* ---- workflows ---- */
 
 __typeof__(definition_item_task) __real_definition_item_task, __wrap_definition_item_task;
@@ -188,6 +201,32 @@ void __wrap_stop_step(struct task *t, const struct op_stop *op)
     t->links &= ~TASK_WAITS;
     t->state = TASK_SCHEDULED;
     t->due_ms = op->now_ms;
+}
+
+__typeof__(flow_retry) __real_flow_retry, __wrap_flow_retry;
+
+enum err __wrap_flow_retry(const struct dag *d, const struct flow_retry *r, struct arena *a, enum flow_outcome *ret,
+                           struct error *e)
+{
+    enum err rc = __real_flow_retry(d, r, a, ret, e);
+    for (uint32_t i = 0; i < d->n && !rc && is_planted(PLANT_RETRY_DONE); i++)
+        ret[i] = ret[i] == FLOW_COMPLETED ? FLOW_OPEN : ret[i];
+    return rc;
+}
+
+__typeof__(flow_rerun) __real_flow_rerun, __wrap_flow_rerun;
+
+enum err __wrap_flow_rerun(const struct dag *d, const enum flow_outcome *was, const bool *undone, uint32_t from,
+                           struct arena *a, enum flow_outcome *ret, struct error *e)
+{
+    enum err rc = __real_flow_rerun(d, was, undone, from, a, ret, e);
+    for (uint32_t i = 0; i < d->n && !rc; i++) {
+        if (is_planted(PLANT_RERUN_SHORT) && i != from && was[i] == FLOW_COMPLETED)
+            ret[i] = FLOW_COMPLETED;
+        if (is_planted(PLANT_RERUN_LONG))
+            ret[i] = FLOW_OPEN;
+    }
+    return rc;
 }
 
 __typeof__(flow_undo) __real_flow_undo, __wrap_flow_undo;

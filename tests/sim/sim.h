@@ -58,6 +58,8 @@ struct sim;
     X(UNDO, "a compensation of what was not done, out of order, twice or not at all")                                  \
     X(PINNED, "a run that changes its definition")                                                                     \
     X(RETRY, "a call of a step that is COMPLETED")                                                                     \
+    X(RERUN, "a rerun that repeats other steps than those from its step on")                                           \
+    X(RECORD, "an attempt in the history that never started")                                                          \
     X(AHEAD, "a slot of a concurrency key that is held long before the task is due")                                   \
     X(BLAME, "a breaker that holds a call to a host that is well, or no call at all")                                  \
     X(STALL, "late because the store was slow, although it was created long before")                                   \
@@ -132,13 +134,17 @@ enum breach {
     X(STEP_LOST, BREACH_ARRIVAL, "step-arrival-lost")       /* the same three of steps of workflows */                 \
     X(STEP_DOUBLED, BREACH_JOIN, "step-arrival-doubled")                                                               \
     X(STEP_EARLY, BREACH_JOIN, "step-arrival-early")                                                                   \
-    X(SKIP_KEPT, BREACH_ARRIVAL, "skip-kept")       /* children are not told that a parent was skipped */              \
-    X(EARLY_SIGNAL, BREACH_SIGNAL, "early-signal")  /* a signal that nobody awaits yet is dropped */                   \
-    X(WIDE_WINDOW, BREACH_MAP, "wide-window")       /* one item of a map more at once */                               \
-    X(RESUME_PAST, BREACH_JOIN, "resume-past")      /* a resume releases steps whose parents are open */               \
-    X(OPENED_TWICE, BREACH_UNASKED, "opened-twice") /* a step of a run has two rows */                                 \
-    X(FORGOTTEN, BREACH_ENDS, "forgotten")          /* ended steps of a run that is open are purged */                 \
-    X(UNDO_ORDER, BREACH_UNDO, "undo-order")        /* what was done first is undone first */
+    X(SKIP_KEPT, BREACH_ARRIVAL, "skip-kept")        /* children are not told that a parent was skipped */             \
+    X(EARLY_SIGNAL, BREACH_SIGNAL, "early-signal")   /* a signal that nobody awaits yet is dropped */                  \
+    X(WIDE_WINDOW, BREACH_MAP, "wide-window")        /* one item of a map more at once */                              \
+    X(RESUME_PAST, BREACH_JOIN, "resume-past")       /* a resume releases steps whose parents are open */              \
+    X(OPENED_TWICE, BREACH_UNASKED, "opened-twice")  /* a step of a run has two rows */                                \
+    X(FORGOTTEN, BREACH_ENDS, "forgotten")           /* ended steps of a run that is open are purged */                \
+    X(UNDO_ORDER, BREACH_UNDO, "undo-order")         /* what was done first is undone first */                         \
+    X(RETRY_DONE, BREACH_RETRY, "retry-completed")   /* a retry repeats a step that is COMPLETED */                    \
+    X(RERUN_SHORT, BREACH_RERUN, "rerun-short")      /* a rerun repeats its step, and nothing below it */              \
+    X(RERUN_LONG, BREACH_RERUN, "rerun-long")        /* a rerun repeats all steps */                                   \
+    X(ABORT_RECORD, BREACH_RECORD, "abort-recorded") /* a claimed step that is cancelled leaves an attempt */
 
 enum plant {
 #define X(name, breach, text) PLANT_##name,
@@ -195,6 +201,7 @@ struct sim_stats {
     int64_t breaches[BREACH_COUNT];
     int64_t duplicated; /* allowed: the call was in flight at a crash */
     int64_t rules, poisoned, children, runs;
+    int64_t retried, rerun, copied; /* runs that began again, runs that are reruns, steps of these that are copies */
 #define X(metric, text) int64_t passed_##metric;
     PASS_MAP(X)
 #undef X

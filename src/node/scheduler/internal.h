@@ -28,7 +28,8 @@ struct claim {
     struct uuid id;
     size_t references;
     size_t armed_count; /* tasks that have not left the scheduler */
-    size_t pushing;     /* of those: on their way to the shared queue, or perhaps there already */
+    size_t ending;      /* fleet: tasks that have left it unpushed, while that is not stored yet */
+    size_t pushing;     /* of those that have not left: on their way to the shared queue, or perhaps there already */
     bool pushed;        /* the shared queue has some of its tasks; then `kept` is false */
     uint64_t epoch;     /* the queue's, when the first was pushed; 0: not known */
     bool kept;          /* this process runs some of its tasks: it is not handed over */
@@ -51,6 +52,7 @@ struct held {
     struct lane_entry *lane;
     enum held_where where;
     struct armed *armed; /* while ARMED, PLANNING or PUSHING */
+    struct claim *ends;  /* NULL, or the claim that it has left unpushed, of whose `ending` it is one */
     bool placed;         /* it counts among the tasks that run: it has fired, or is about to */
     bool fired;          /* it has taken a token of its queue's rate */
     bool ahead;          /* it counts among the tasks that are claimed without a place */
@@ -181,6 +183,7 @@ void scheduler_free_planned(struct scheduler *s, struct list *planned);
 void scheduler_drop_planned(struct scheduler *s, struct armed *a); /* it has left the scheduler */
 /* The task of a held entry that is about to be freed. */
 void scheduler_settled_unpushed(struct scheduler *s, struct held *h);
+void scheduler_end_stored(struct scheduler *s, struct held *h);
 void scheduler_fire(struct scheduler *s);          /* pushes due tasks */
 bool scheduler_has_due(const struct scheduler *s); /* tasks that are to be fired now */
 bool scheduler_may_fire(const struct scheduler *s);

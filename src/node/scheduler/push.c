@@ -56,15 +56,22 @@ static void push_not_counted(struct armed *a)
     a->pushing = false;
 }
 
-/* With its last task the claim is handed over: the queue owns its tasks from then on, whatever happens here. */
+/* With its last task the claim is handed over: the queue owns its tasks from then on, whatever happens here. A task that
+ * is not in the queue and that the store has under this claim would never be looked for again if this node died. */
+static void push_hand_over(struct scheduler *s, const struct claim *c)
+{
+    if (!c->armed_count && !c->ending && c->pushed)
+        s->setup.handed(s->setup.context, c->id, c->epoch);
+}
+
 static void push_leave_claim(struct scheduler *s, struct armed *a)
 {
     struct claim *c = a->claim;
     push_not_counted(a);
     scheduler_drop_planned(s, a);
     assert(c->armed_count > 0 && !(c->pushed && c->kept));
-    if (--c->armed_count == 0 && c->pushed)
-        s->setup.handed(s->setup.context, c->id, c->epoch);
+    c->armed_count--;
+    push_hand_over(s, c);
     claim_unref(c);
 }
 
@@ -76,9 +83,25 @@ void scheduler_off_list(struct scheduler *s, struct armed *a)
 
 void scheduler_disarm(struct scheduler *s, struct armed *a)
 {
-    a->held->armed = NULL;
+    struct held *h = a->held;
+    h->armed = NULL;
     scheduler_off_list(s, a);
+    if (s->setup.fleet && !h->ends) {
+        h->ends = a->claim;
+        h->ends->references++;
+        h->ends->ending++;
+    }
     push_leave_claim(s, a);
+}
+
+void scheduler_end_stored(struct scheduler *s, struct held *h)
+{
+    struct claim *c = take(h->ends);
+    if (!c)
+        return;
+    c->ending--;
+    push_hand_over(s, c);
+    claim_unref(c);
 }
 
 /* The push's answer was lost, the task was in the queue all the same, and has run. */

@@ -84,6 +84,8 @@ static void scheduler_held_free(struct scheduler *s, struct held *h)
         list_remove(&h->link);
         lanes_on_queued(s->lanes, h->lane, false);
     }
+    if (h->ends)
+        claim_unref(h->ends);
     free(h->replaced);
     free(h->facts);
     free(h);
@@ -233,6 +235,7 @@ void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, co
     if (comes_again)
         scheduler_comes_again(s, h, v);
     scheduler_settled_unpushed(s, h);
+    scheduler_end_stored(s, h);
     s->isolating = s->isolating && !h->suspect; /* the suspect has ended and this process lives: the others go on */
     scheduler_leave_place(s, h);
     scheduler_held_free(s, h);
