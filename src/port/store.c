@@ -57,7 +57,7 @@ bool settle_in_schedule(const struct settle_schedule *of, struct settlement *v)
 {
     struct verdict *d = &v->verdict;
     const struct task *p = &of->parent;
-    bool is_retried = of->runs_count == 0 && of->started_ms;
+    bool is_retried = of->runs_count == 0 && of->started_ms && of->version > 1;
     if (of->links & TASK_OPENED || is_retried)
         return false;
     if (p->state != TASK_CANCELLED && !p->deleted)

@@ -189,7 +189,7 @@ static bool memory_settle_ask_parent(struct store_memory *s, const struct task *
     if (!settle_asks_parent(v) || t->kind != TASK_OCCURRENCE || !p || p->kind != TASK_RECURRING)
         return false;
     struct settle_schedule of = {
-        .parent = *p, .runs_count = t->runs_count, .started_ms = t->started_ms, .links = t->links
+        .parent = *p, .runs_count = t->runs_count, .started_ms = t->started_ms, .version = t->version, .links = t->links
     };
     if (!settle_in_schedule(&of, v))
         return false;

@@ -320,8 +320,8 @@ static void stop_acknowledge(struct flow_request *r, bool promised)
     static const char *const names[] = { "cancel", "pause", "resume" };
     trace(r->sim, "user: acknowledged %s of run %s%s", names[r->change], short_id(r->flow->id),
           promised ? "" : ", not all of it is done");
-    if (promised && r->change != RUN_RESUME)
-        r->flow->quiet_us = r->sim->steady_us;
+    if (promised)
+        r->flow->quiet_us = r->change == RUN_RESUME ? INT64_MAX : r->sim->steady_us;
     r->flow->busy = false;
     request_end(r);
 }

@@ -230,6 +230,7 @@ static void planning_on_opened(struct op *op)
         return;
     }
     planning_know_rows(p);
+    (void)planning_know_task(p, TASK_OPENED); /* first: if no row has to run, its lane is told, too */
     s->setup.unblocked(s->setup.context, p->open.ret_unblocked_lanes);
     p->opened += p->open.n;
     p->also += p->open.also_count;
@@ -237,7 +238,6 @@ static void planning_on_opened(struct op *op)
         planning_open_page(p);
         return;
     }
-    (void)planning_know_task(p, TASK_OPENED);
     planning_leave(p);
 }
 

@@ -185,7 +185,7 @@ static inline int64_t orphan_fires_until_ms(int64_t of_node_ms)
  *     the schedule (runs_count not 0), it is withdrawn as by OP_PUT 7 to 10: it is deleted and releases its slots, the
  *     cursor goes back to it, and it does not count as a run. ret_state is SCHEDULED.
  * 12. Rules 10 and 11 do not hold for `replace`, a run that was opened (TASK_OPENED), an occurrence that a user has
- *     retried (runs_count 0 and started_ms not 0), and one without a stored parent. */
+ *     retried (runs_count 0, started_ms not 0, version not 1), and one without a stored parent. */
 struct settlement {
     struct uuid id;
     int64_t fence;
@@ -211,9 +211,9 @@ struct op_settle {
 
 /* For stores: OP_SETTLE 10 to 12. What is stored of an occurrence that would be SCHEDULED again, and of its parent. */
 struct settle_schedule {
-    struct task parent;             /* state, deleted */
-    int64_t runs_count, started_ms; /* of the occurrence, as before */
-    int links;                      /* likewise */
+    struct task parent;                      /* state, deleted */
+    int64_t runs_count, started_ms, version; /* of the occurrence, as before */
+    int links;                               /* likewise */
 };
 bool settle_asks_parent(const struct settlement *v);
 /* Changes the verdict by rule 10. True: the occurrence is withdrawn (rule 11). */

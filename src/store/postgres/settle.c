@@ -580,6 +580,7 @@ static enum err pg_settle_ask_parent(struct store_postgres *s, struct pg_settled
                                               .deleted = pg_bool(r, row, 2) },
                                   .runs_count = x->was->runs_count,
                                   .started_ms = x->was->started_ms,
+                                  .version = x->was->version,
                                   .links = x->was->links };
     struct schedule schedule = { .spread_ms = pg_i64(r, row, 3) };
     x->withdrawn = settle_in_schedule(&of, copy);

@@ -388,6 +388,7 @@ static enum err sqlite_settle_ask_parent(struct store_sqlite *s, const struct gu
                                               .deleted = sqlite3_column_int(st, 2) != 0 },
                                   .runs_count = sqlite3_column_int64(st, 4),
                                   .started_ms = sqlite3_column_int64(st, 5),
+                                  .version = sqlite3_column_int64(st, 7),
                                   .links = g->links };
     struct schedule schedule = { .spread_ms = sqlite3_column_int64(st, 3) };
     int64_t rid = sqlite3_column_int64(st, 0);

@@ -184,7 +184,7 @@ static const char *const writer_sql[] = {
                   "VALUES (?" EXECUTION_COLUMNS(SQL_MARK) ") ON CONFLICT (task_id, id) DO NOTHING",
     [ST_SETTLE_PARENT] =
         "SELECT p.rid, p.state, p.deleted, json_extract(p.schedule, '$.spread_ms'), o.runs_count, o.started_ms, "
-        "o.scheduled_ms FROM tasks AS o, tasks AS p WHERE o.rid = ?1 AND o.kind = 2 AND p.id = ?2 AND p.kind = 1",
+        "o.scheduled_ms, o.version FROM tasks AS o, tasks AS p WHERE o.rid = ?1 AND o.kind = 2 AND p.id = ?2 AND p.kind = 1",
     [ST_LAST_RUN] = "UPDATE tasks SET last_run_ms = ?2 WHERE id = ?1 AND last_run_ms < ?2",
     /* slots */
     [ST_SLOT_COUNT] = "SELECT count(*) FROM slots WHERE key = ?1",

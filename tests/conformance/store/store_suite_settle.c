@@ -548,6 +548,7 @@ static void a_retry_by_hand_and_the_last_run_of_a_schedule_go_on(void **state)
     struct task retried = some_occurrence(w, &cancelled, NOW);
     retried.runs_count = 0;
     retried.started_ms = NOW - 5000;
+    retried.version = 2;
     retried = claim_one(w, &retried, fresh_id(w));
     v = returned(&retried);
     assert_true(settle_with(w, &v));

@@ -205,6 +205,31 @@ static void what_may_be_in_a_queue_that_can_not_tell_is_claimed_anew(void **stat
     assert_int_equal(queue_depth(hand.queue), 1);
 }
 
+/* Who finds it under a claim that was handed over takes it for one that the queue has. */
+static void a_claim_is_not_handed_over_before_the_end_of_what_the_queue_did_not_get_is_stored(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    hand.base.push_again = false;
+    struct task doubtful = task_due(w, 1, NOW), pushed = task_due(w, 2, NOW + 40);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    refuse(&hand, IO_PUSH, true);
+    assert_true(rest_until(w, OP_SETTLE));
+    struct op *settle = next_op(w, OP_SETTLE); /* the store takes its time */
+    rest_at(w, NOW + 40);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(row_of(w, &doubtful, &a).fence, 1);
+    assert_int_equal(handed(w), 0);
+    answer_op(w, settle);
+    rest(w);
+    assert_int_equal(row_of(w, &pushed, &a).fence, 1);
+    assert_int_equal(row_of(w, &doubtful, &a).fence, 2);
+    assert_int_equal(handed(w), 2);
+}
+
 /* One epoch tells for a whole claim whether the queue has it. */
 static void what_a_queue_that_can_not_tell_did_not_get_of_a_claim_before_it_was_wiped_is_claimed_anew(void **state)
 {
@@ -671,6 +696,7 @@ int main(void)
         T(where_the_queue_can_not_tell_the_first_push_tells_which_epoch_the_others_are_for),
         T(a_queue_that_can_tell_gets_the_rest_of_a_claim_though_it_was_wiped),
         T(while_the_queue_is_down_the_node_runs_what_is_due_itself),
+        T(a_claim_is_not_handed_over_before_the_end_of_what_the_queue_did_not_get_is_stored),
         T(what_the_queue_had_before_it_went_down_is_handed_over_and_the_rest_of_the_claim_runs_apart),
         T(what_is_left_of_a_claim_when_the_queue_comes_back_is_pushed_under_another),
         T(a_task_that_waits_in_the_queue_is_recalled_from_there),
