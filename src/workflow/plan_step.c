@@ -54,6 +54,7 @@ static enum err plan_call(struct step_view *x, struct plan *p, struct error *e)
 
 struct map_count {
     size_t rows, done, failed, cancelled, open; /* failed: final and not done, cancelled ones among them */
+    size_t old, to_replace;                     /* from before a retry; of those: not done */
     bool *is_done;                              /* by index: COMPLETED, or skipped, as only a user can */
 };
 
@@ -74,6 +75,8 @@ static enum err map_count_items(struct step_view *x, const struct tasks *rows, s
         ret->open += open;
         ret->failed += !done && !open;
         ret->cancelled += t->state == TASK_CANCELLED;
+        ret->old += t->created_ms < p->task->created_ms;
+        ret->to_replace += t->created_ms < p->task->created_ms && !done;
         ret->is_done[place_item(t->place)] = done;
     }
     return ERR_OK;
@@ -165,8 +168,10 @@ static enum err plan_map(struct step_view *x, struct plan *p, struct error *e)
     size_t n;
     if (step_data_items(&x->data, &x->references, &p->arena, &items, &n, e))
         return step_fails(x, e);
-    if (c.rows < n)
-        return open_item_rows(x->v, place_step(p->task->place), items, n, NULL, p, e);
+    /* Its opening was cut off, or the answer to the last page was lost: then the store says that it is open. */
+    bool is_opening = c.open && !(p->task->links & TASK_BROKEN);
+    if (c.rows < n || c.to_replace || is_opening)
+        return open_item_rows(x->v, place_step(p->task->place), items, n, c.old ? c.is_done : NULL, p, e);
     if (c.open)
         plan_map_stop(x, &rows, p);
     else

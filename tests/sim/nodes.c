@@ -229,8 +229,9 @@ static bool was_put_aside(struct sim *s, const struct subject *x)
 /* It was due a second ago, when its node had been marked dead, and all other nodes have lived since. */
 static void look_at_released(struct sim *s, void *context)
 {
-    struct subject *x = context;
+    const struct subject *x = context, *parent = oracle_find(s, x->parent);
     bool changed = x->stop_sent || x->pause_sent || x->force_sent || x->withdrawn || x->redrives;
+    changed = changed || (parent && (parent->stop_sent || parent->pause_sent));
     bool quiet = !has_unburied(s) && s->steady_us - s->crashed_us > RELEASED_US + SECOND_US;
     if (x->waits && quiet && !changed && wall_ms(s) >= x->due_ms + RELEASED_US / 1000 && !was_put_aside(s, x))
         breach(s, BREACH_FAILOVER, "%s, which a dead node had claimed ahead, is not started a second after it was due",

@@ -56,8 +56,8 @@ static void push_not_counted(struct armed *a)
     a->pushing = false;
 }
 
-/* With its last task the claim is handed over: the queue owns its tasks from then on, whatever happens here. A task that
- * is not in the queue and that the store has under this claim would never be looked for again if this node died. */
+/* With its last task the claim is handed over: the queue owns its tasks from then on, whatever happens here. A task
+ * that is not in the queue and that the store has under this claim would not be looked for again if this node died. */
 static void push_hand_over(struct scheduler *s, const struct claim *c)
 {
     if (!c->armed_count && !c->ending && c->pushed)
