@@ -245,7 +245,7 @@ def test_the_end_is_estimated_by_earlier_runs_of_the_same_content(ask, write, cl
     assert ended(client, first)["status"] == "COMPLETED"
     second = ask("run", path, "-q").out.strip()
     until(lambda: len(receiver.to("/a")) == 2)
-    done(ask("show", second), "if it goes as the last 1 completed run\n")
+    done(ask("show", second), "if it goes as the last completed run\n")
     held.set()
     assert ended(client, second)["status"] == "COMPLETED"
 

@@ -310,15 +310,16 @@ static void run_view_write_estimate(struct run_view *v, struct buf *out)
         buf_printf(out, "Ends: not before %s, %s, when a step or an item of it starts\n", relative, utc);
         return;
     }
+    char model[64] = "the last completed run";
+    if (v->earlier > 1)
+        snprintf(model, sizeof model, "the last %zu completed runs", v->earlier);
     if (x.end_ms <= v->now_ms) {
-        buf_printf(out, "It should have ended by now, if it goes as the last %zu completed run%s\n", v->earlier,
-                   v->earlier == 1 ? "" : "s");
+        buf_printf(out, "It should have ended by now, if it goes as %s\n", model);
         return;
     }
     when_relative(x.end_ms, v->now_ms, relative);
     when_utc(x.end_ms, utc);
-    buf_printf(out, "Ends %s%s, %s, if it goes as the last %zu completed run%s\n", x.unknown ? "later than " : "",
-               relative, utc, v->earlier, v->earlier == 1 ? "" : "s");
+    buf_printf(out, "Ends %s%s, %s, if it goes as %s\n", x.unknown ? "later than " : "", relative, utc, model);
 }
 
 /* "  approved by ann, key ID, 3m ago, …": two keys may have the same name. */
