@@ -125,6 +125,8 @@ def test_a_cancel_says_what_is_left(ask, client, receiver):
     assert "being stopped" not in again.out, (first, again)
     undo.set()
     ended(client, made)
+    watched = ask("show", "--watch", made).out
+    assert " a COMPLETED\n" in watched and " undo of a COMPLETED\n" in watched, watched
 
 
 def test_a_stopped_run_names_the_worker_that_still_has_a_step(ask, plain, client):

@@ -472,10 +472,10 @@ static void run_view_write_changes(const struct run_view *v, const struct run_vi
     for (size_t i = 0; i < v->steps.n; i++) {
         const struct run_step *s = &v->steps.v[i];
         bool is_same = before && i < before->steps.n && str_eq(before->steps.v[i].name, s->name) &&
-                       str_eq(before->steps.v[i].status, s->status);
+                       before->steps.v[i].is_undo == s->is_undo && str_eq(before->steps.v[i].status, s->status);
         if (is_same)
             continue;
-        buf_printf(out, "%s ", utc);
+        buf_printf(out, "%s %s", utc, s->is_undo ? "undo of " : "");
         table_plain_text(s->name, SIZE_MAX, out);
         buf_char(out, ' ');
         table_plain_text(s->status, SIZE_MAX, out);
