@@ -9,6 +9,7 @@ enum {
     FORGET_LANES_MS = 1000,
     FIRE_ROUNDS = 32, /* in one step of the node */
     CLOCK_JUMP_MS = 1000,
+    HELD_UP_MS = 300, /* less than users wait for a claim to be given back (recall_ms of api_server.h) */
     REPLACE_STEPS = 1000,
     REPLACE_ARENA = 1 << 20,
 };
@@ -173,7 +174,8 @@ static void node_on_kept(void *context, const struct task *t)
 static bool node_may_fire(void *context)
 {
     const struct node *n = context;
-    return membership_may_fire(n->membership) && n->now.wall_ms <= membership_fires_until_ms(n->membership);
+    return membership_may_fire(n->membership) && n->now.wall_ms <= membership_fires_until_ms(n->membership) &&
+           !n->held_up_ms;
 }
 
 struct str node_lane_of_host(void *context, int32_t tenant, struct str host)
@@ -345,6 +347,7 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
         n->setup.own = setup->async_io;
     n->now = now;
     n->expected_ms = setup->shared ? now.steady_ms : now.wall_ms;
+    n->wakes_at_ms = INT64_MAX;
     if (setup->shared)
         n->setup.poll_ms = POLL_SHARED_MS;
     prng_init(&n->random, setup->seed + 4);
@@ -481,6 +484,27 @@ static void node_notice_stall(struct node *n)
     n->active_peers = ACTIVE_PEERS_UNKNOWN;
 }
 
+/* Whoever cancels or pauses a task that this node has claimed waits for its answer only for a while. If the process was
+ * held up, it may have missed such requests, and nothing fires before it has read them. */
+static int64_t node_notice_hold_up(struct node *n)
+{
+    int64_t now_ms = n->now.steady_ms;
+    if (n->setup.shared && n->joined && now_ms - HELD_UP_MS > n->wakes_at_ms) {
+        n->held_up_ms = now_ms;
+        n->read_again_ms = now_ms;
+    }
+    if (n->draining ||
+        recall_requests_has_read(n->recall_requests, n->held_up_ms)) /* who drains returns what it holds */
+        n->held_up_ms = 0;
+    if (!n->held_up_ms)
+        return INT64_MAX;
+    if (now_ms >= n->read_again_ms) {
+        n->read_again_ms = now_ms + HELD_UP_MS;
+        recall_requests_on_notice(n->recall_requests);
+    }
+    return moment_wall_at(n->now, n->read_again_ms);
+}
+
 /* The wall clock has not gone along with the steady one. Tasks follow the wall clock, as users do. */
 static void node_notice_clock(struct node *n, struct moment now)
 {
@@ -498,6 +522,7 @@ static void node_expect_step(struct node *n, int64_t wake)
     bool awaits = scheduler_awaits(n->scheduler);
     int64_t in_ms = awaits ? 0 : wake == INT64_MAX ? INT64_MAX : max_of(wake - n->now.wall_ms, (int64_t)0);
     n->expected_ms = in_ms == INT64_MAX ? INT64_MAX : node_stall_clock_ms(n) + in_ms;
+    n->wakes_at_ms = wake == INT64_MAX ? INT64_MAX : n->now.steady_ms + max_of(wake - n->now.wall_ms, (int64_t)0);
 }
 
 bool node_is_settled_in(const struct node *n)
@@ -590,8 +615,9 @@ int64_t node_step(struct node *n, struct moment now)
     node_notice_clock(n, now);
     n->now = now;
     node_notice_stall(n);
+    int64_t held_wake = node_notice_hold_up(n);
     node_settle_in(n);
-    int64_t wake = recovery_step(n->recovery, now);
+    int64_t wake = min_of(held_wake, recovery_step(n->recovery, now));
     catch_up_step(n->catch_up, now, node_may_catch_up(n));
     if (n->draining) {
         scheduler_drain(n->scheduler);

@@ -70,6 +70,9 @@ struct node {
     /* When the next step comes at the latest; while an operation is in flight, soon. Steady time if the store is
      * shared, else wall time. */
     int64_t expected_ms;
+    int64_t wakes_at_ms; /* steady: when the next step was to come; INT64_MAX: when something happens */
+    int64_t held_up_ms;  /* steady: when it came much later, and the recall requests have not been read since; 0: no */
+    int64_t read_again_ms; /* then: when they are asked for again */
     bool draining;
 };
 

@@ -649,6 +649,21 @@ static enum handled edit_admit(struct request *q, struct reader *r)
     return tenant_limits_take(q, r, 1, edit_attempt);
 }
 
+/* Whoever stopped it may still be taking its claimed occurrences back, or have died meanwhile: an answer promises that
+ * none of them starts. */
+static bool edit_is_stopped_already(const struct edit *edit)
+{
+    bool stops = edit->action == ACTION_CANCEL || edit->action == ACTION_PAUSE || edit->action == ACTION_DELETE;
+    return stops && !edit->is_patch && edit->current.kind == TASK_RECURRING;
+}
+
+/* Or its owner has done it for this request. */
+static enum handled edit_unchanged(struct request *q, struct reader *r)
+{
+    (void)r;
+    return q->edit->was_told ? request_store_act(q) : request_store_record(q);
+}
+
 static enum handled edit_attempt(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -674,8 +689,9 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
     if (edit->plan.has_also && !edit->was_admitted)
         return edit_admit(q, r);
     edit_write_answer(q, edit);
-    if (!edit->plan.changes) /* or its owner has done it for this request */
-        return edit->was_told ? request_store_act(q) : request_store_record(q);
+    if (!edit->plan.changes)
+        return edit_is_stopped_already(edit) ? withdraw_claimed_then(q, &edit->current, 0, edit_unchanged)
+                                             : edit_unchanged(q, r);
     if (edit->current.state == TASK_RUNNING)
         return edit_recall(q, edit);
     return edit_put(q, edit);

@@ -32,6 +32,8 @@ struct recall_requests {
     struct op_recall_list list;
     struct pending_op listing; /* its next_at_ms is INT64_MAX while no notice is to be followed */
     int64_t list_until_ms;     /* steady: until then the list is read again if need be */
+    int64_t list_sent_ms;      /* steady: when it was asked for last */
+    int64_t read_ms;           /* steady: when a list was asked for that has come whole */
     struct moment now;
 };
 
@@ -175,6 +177,8 @@ static void recall_requests_on_list(struct op *op)
         if (q->setup.grant(q->setup.context, &q->list.ret[i]) == RECALL_REQUEST_UNKNOWN)
             again = true;
     pending_op_end(&q->listing, op);
+    if (op->rc == ERR_OK && q->list.ret_count < RECALL_REQUESTS_MAX)
+        q->read_ms = q->list_sent_ms;
     if (again && q->now.steady_ms < q->list_until_ms)
         pending_op_wait(&q->listing, q->now, op->rc ? RECALL_REQUESTS_RETRY_MS : RECALL_REQUESTS_AGAIN_MS);
 }
@@ -187,6 +191,7 @@ static int64_t recall_requests_read_list(struct recall_requests *q)
                                        .node = *q->setup.node,
                                        .max = RECALL_REQUESTS_MAX };
     q->listing.next_at_ms = INT64_MAX;
+    q->list_sent_ms = q->now.steady_ms;
     pending_op_send(&q->listing, q->setup.writer, &q->list.op, RECALL_LIST_ARENA);
     return INT64_MAX;
 }
@@ -195,6 +200,11 @@ void recall_requests_on_notice(struct recall_requests *q)
 {
     pending_op_wait(&q->listing, q->now, 0);
     q->list_until_ms = q->now.steady_ms + RECALL_REQUESTS_GIVE_UP_MS;
+}
+
+bool recall_requests_has_read(const struct recall_requests *q, int64_t at_ms)
+{
+    return q->read_ms >= at_ms;
 }
 
 int64_t recall_requests_step(struct recall_requests *q, struct moment now)

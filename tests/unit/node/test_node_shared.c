@@ -87,6 +87,24 @@ static void who_finds_its_clock_set_forward_tells_the_store_before_it_fires(void
     assert_int_equal(w->run_count, 1);
 }
 
+/* Others may have cancelled it meanwhile, and were answered. */
+static void who_was_held_up_reads_what_others_want_back_before_it_fires(void **state)
+{
+    struct world *w = *state;
+    one_armed(w);
+    step_at(w, NOW + 1000);
+    assert_false(node_status(w->node).fenced);
+    assert_int_equal(count_pending(w, OP_RECALL_LIST), 1);
+    for (int i = 1; i < 4; i++) {
+        deny(w, OP_RECALL_LIST, false);
+        step_at(w, NOW + 1000 + 500 * i); /* the store does not answer: it is asked again */
+        assert_int_equal(w->run_count, 0);
+        assert_int_equal(count_pending(w, OP_RECALL_LIST), 1);
+    }
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+}
+
 /* It is stopped so briefly that it is not fenced: only the tokens of its queue's rate are too old. */
 static void who_was_stopped_for_a_second_fires_with_no_token_from_before(void **state)
 {
@@ -99,10 +117,12 @@ static void who_was_stopped_for_a_second_fires_with_no_token_from_before(void **
     step_at(w, NOW + 1000);
     assert_false(node_status(w->node).fenced);
     assert_int_equal(w->run_count, 0);
+    answer(w, OP_RECALL_LIST);
+    step_at(w, NOW + 1001);
     assert_int_equal(count_pending(w, OP_LIMIT_TAKE), 1);
     answer(w, OP_LIMIT_TAKE); /* gives the stale one back and takes one */
     step_at(w, NOW + 1002);
-    settle_down(w);
+    go_on(w, NOW + 1100);
     assert_true(is_running(w, &t));
 }
 
@@ -253,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         node_test(who_was_stopped_fires_nothing_before_it_knows_that_it_lives),
         node_test(who_finds_its_clock_set_forward_tells_the_store_before_it_fires),
+        node_test(who_was_held_up_reads_what_others_want_back_before_it_fires),
         node_test(who_was_stopped_for_a_second_fires_with_no_token_from_before),
         node_test(who_is_fenced_does_not_ask_to_be_stepped_again_and_again),
         node_test(what_waits_in_the_queue_of_a_stopped_node_is_given_back),
