@@ -24,6 +24,7 @@ import openapi
 from conftest import BUILD
 
 TIMEOUT_S = 60  # of a wait: nobody waits so long unless something is broken
+IDLE_S = 30  # half of the server's api.idle_timeout
 POLL_S = 0.02
 LISTENS = re.compile(r"listens on https?://(?:127\.0\.0\.1|0\.0\.0\.0):(\d+)")
 SANITIZER = re.compile(r"(ERROR|WARNING): \w*Sanitizer|runtime error:")
@@ -199,6 +200,8 @@ class Client:
         node = node or self.server.turn()
         whom = (node.port, node.process.pid)
         connection = self.connections.get(whom)
+        if connection and time.monotonic() - connection.used > IDLE_S:
+            connection.close()  # the server is about to close it; it connects anew
         if connection is None:
             connection = self.connections[whom] = http.client.HTTPConnection("127.0.0.1", node.port, timeout=timeout_s)
         elif connection.sock:
@@ -212,6 +215,7 @@ class Client:
         if body is not None:
             data = json.dumps(body).encode()
             head.setdefault("Content-Type", "application/json")
+        connection.used = time.monotonic()
         try:
             connection.request(method, path, body=data, headers=head)
             response = connection.getresponse()

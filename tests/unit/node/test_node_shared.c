@@ -122,7 +122,7 @@ static void who_was_stopped_for_a_second_fires_with_no_token_from_before(void **
     assert_int_equal(count_pending(w, OP_LIMIT_TAKE), 1);
     answer(w, OP_LIMIT_TAKE); /* gives the stale one back and takes one */
     step_at(w, NOW + 1002);
-    go_on(w, NOW + 1100);
+    go_on(w, NOW + 1300);
     assert_true(is_running(w, &t));
 }
 
