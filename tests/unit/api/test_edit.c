@@ -653,6 +653,29 @@ static void a_claim_that_its_owner_has_yet_to_hear_of_is_asked_for_again(void **
     h->recall_known = false;
 }
 
+/* Whoever was first may still be asking, or is dead: the answer promises that nothing of the task starts. */
+static void a_repeated_stop_takes_back_what_the_first_has_left(void **state)
+{
+    (void)state;
+    static const char *const stops[] = { "/pause", "/cancel" };
+    for (size_t i = 0; i < array_count(stops); i++) {
+        char id[UUID_TEXT + 1], occurrence[UUID_TEXT + 1];
+        client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", id);
+        run_and_claim(id, false, occurrence);
+        h->recall_result = RECALL_RUNNING;
+        assert_changed("POST", path_of(id, stops[i]), NULL, 200);
+        assert_occurrence(occurrence, "RUNNING", 5, NULL);
+        h->recall_result = RECALL_DONE;
+        h->recalls = 0;
+        assert_changed("POST", path_of(id, stops[i]), NULL, 200);
+        assert_int_equal(h->recalls, 1);
+        if (i)
+            assert_occurrence(occurrence, "CANCELLED", 5, "its schedule was cancelled");
+        else
+            assert_problem(ask(h, "GET", path_of(occurrence, ""), NULL), 404, "not-found", ""); /* it is withdrawn */
+    }
+}
+
 /* ---- a task that another node holds ---- */
 
 static void what_another_node_gives_back_is_changed_and_keeps_its_time(void **state)
@@ -755,6 +778,7 @@ int main(void)
         cmocka_unit_test(occurrences_that_another_node_gives_back_are_withdrawn),
         cmocka_unit_test(a_pause_leaves_what_a_user_asked_for),
         cmocka_unit_test(a_claim_that_its_owner_has_yet_to_hear_of_is_asked_for_again),
+        cmocka_unit_test(a_repeated_stop_takes_back_what_the_first_has_left),
         cmocka_unit_test(what_was_decided_by_a_wrong_clock_is_not_upcoming),
         cmocka_unit_test(what_failed_for_good_is_a_dead_letter),
         cmocka_unit_test(recurring_tasks_have_a_view_of_their_own),
