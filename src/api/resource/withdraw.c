@@ -237,8 +237,11 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
         struct recall_order order = { .running = t,
                                       /* the record is stored with the change itself */
                                       .replace = &w->replace };
-        if (recall_ask(w->q, &order, withdraw_wait_ms(w, t), withdraw_on_recalled))
+        int64_t wait_ms = withdraw_wait_ms(w, t);
+        if (recall_ask(w->q, &order, wait_ms, withdraw_on_recalled))
             return HANDLED_LATER;
+        if (wait_ms <= 0) /* an owner that was held up hears of it before it fires */
+            recall_tell(w->q, &order);
     }
     if (w->paused && !w->failed)
         return request_later(w->q, withdraw_paused);

@@ -34,6 +34,7 @@ struct recall_requests {
     int64_t list_until_ms;     /* steady: until then the list is read again if need be */
     int64_t list_sent_ms;      /* steady: when it was asked for last */
     int64_t read_ms;           /* steady: when a list was asked for that has come whole */
+    int64_t granted_ms;        /* the same, and all its tasks were known here */
     struct moment now;
 };
 
@@ -179,6 +180,8 @@ static void recall_requests_on_list(struct op *op)
     pending_op_end(&q->listing, op);
     if (op->rc == ERR_OK && q->list.ret_count < RECALL_REQUESTS_MAX)
         q->read_ms = q->list_sent_ms;
+    if (!again)
+        q->granted_ms = q->list_sent_ms;
     if (again && q->now.steady_ms < q->list_until_ms)
         pending_op_wait(&q->listing, q->now, op->rc ? RECALL_REQUESTS_RETRY_MS : RECALL_REQUESTS_AGAIN_MS);
 }
@@ -204,7 +207,7 @@ void recall_requests_on_notice(struct recall_requests *q)
 
 bool recall_requests_has_read(const struct recall_requests *q, int64_t at_ms)
 {
-    return q->read_ms >= at_ms;
+    return q->granted_ms >= at_ms || q->read_ms >= at_ms + RECALL_REQUESTS_GIVE_UP_MS;
 }
 
 int64_t recall_requests_step(struct recall_requests *q, struct moment now)

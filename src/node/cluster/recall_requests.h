@@ -49,7 +49,8 @@ void recall_requests_replace(struct recall_requests *q, struct uuid task, int64_
 /* Notices, each perhaps for nothing: others have requested tasks of this node; another node has returned one. */
 void recall_requests_on_notice(struct recall_requests *q);
 void recall_requests_on_returned(struct recall_requests *q);
-/* All requests that were in the store at this time (steady) have been seen. */
+/* All requests that were in the store at this time (steady) have been granted or refused. A claim that has not come a
+ * while later does not come any more. */
 bool recall_requests_has_read(const struct recall_requests *q, int64_t at_ms);
 
 int64_t recall_requests_step(struct recall_requests *q, struct moment now); /* when to call again */
