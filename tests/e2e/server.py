@@ -78,8 +78,13 @@ class Server:
         self.lines = collections.deque(maxlen=4000)
 
     def start(self, env=None, preexec=None):
-        """Returns once it listens."""
-        return self.launch(env, preexec).listening()
+        """Returns once it listens. If PostgreSQL does not take a connection in time, because the machine has much to do, it starts again."""
+        self.launch(env, preexec)
+        for _ in range(2):
+            if self.heard.wait(TIMEOUT_S) and not self.port and any("failed: timeout expired" in line for line in list(self.lines)[-1:]):
+                self.process.wait()
+                self.launch(env, preexec)
+        return self.listening()
 
     def launch(self, env=None, preexec=None):
         assert not self.runs(), "it runs already"
