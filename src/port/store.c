@@ -28,9 +28,14 @@ bool put_keeps_requested(const struct op_put *op)
     return !task_is_final(op->task->state);
 }
 
+static bool schedule_is_cancelled(const struct task *recurring)
+{
+    return recurring->state == TASK_CANCELLED || recurring->deleted;
+}
+
 bool put_ends_fired(const struct op_put *op)
 {
-    return op->task->state == TASK_CANCELLED || op->task->deleted;
+    return schedule_is_cancelled(op->task);
 }
 
 bool put_cancels(const struct op_put *op, const struct task *occurrence)
@@ -60,7 +65,7 @@ bool settle_in_schedule(const struct settle_schedule *of, struct settlement *v)
     bool is_retried = of->runs_count == 0 && of->started_ms && of->version > 1;
     if (of->links & TASK_OPENED || is_retried)
         return false;
-    if (p->state != TASK_CANCELLED && !p->deleted)
+    if (!schedule_is_cancelled(p))
         return p->state == TASK_PAUSED && of->runs_count && !d->has_execution && !d->attempts && !d->losses;
     if (d->has_execution && d->execution.status == EXECUTION_FAILED) {
         d->next = TASK_FAILED;

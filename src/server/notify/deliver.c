@@ -443,7 +443,7 @@ static struct deliver_queue *deliver_queue_of(struct deliver_queues *all, int32_
 static bool deliver_is_sending(const struct notifier *n, struct uuid message)
 {
     for (size_t i = 0; i < SENDER_SLOTS; i++)
-        if (n->deliveries[i].is_used && !uuid_cmp(n->deliveries[i].record.id, message))
+        if (n->deliveries[i].is_used && uuid_eq(n->deliveries[i].record.id, message))
             return true;
     return false;
 }

@@ -34,3 +34,6 @@ _Static_assert(TASK_FAILED == 5, "SQL_FAILED is the number of TASK_FAILED");
 _Static_assert(TASK_CANCELLED == 6, "SQL_CANCELLED is the number of TASK_CANCELLED");
 _Static_assert(TASK_SKIPPED == 7, "SQL_SKIPPED is the number of TASK_SKIPPED");
 _Static_assert(TASK_EXPIRED == 8, "SQL_EXPIRED is the number of TASK_EXPIRED");
+
+/* task_has_fired is false. */
+#define SQL_NEVER_FIRED "attempts = 0 AND losses = 0 AND started_ms = 0"

@@ -32,6 +32,7 @@ static const struct pg_statement lock_policy = {
     "SELECT " POLICY_OF_TASK "id = $1 FOR UPDATE",
 };
 
+static_assert(1 << FENCE_CLAIM_BITS == 2048, "the next text says fence_is_unclaimed with this number");
 /* Whether an occurrence holds a slot matters only if it was never claimed: only then is it read. */
 #define OCCURRENCE_OF                                                                                                  \
     "id, state, due_ms, scheduled_ms, version, attempts, losses, started_ms, runs_count, fence, skipped_count, "       \
@@ -125,8 +126,8 @@ static void pg_spawned_ahead_add(struct pg_spawned_ahead *a, const struct task *
         a->gated = xrealloc(a->gated, a->cap * sizeof *a->gated);
     }
     a->ids[a->n] = t->id;
-    a->gated[a->n++] =
-        !fence_is_unclaimed(t->fence); /* an occurrence that was never claimed and holds a slot is not withdrawn */
+    /* An occurrence that was never claimed and holds a slot is not withdrawn. */
+    a->gated[a->n++] = !fence_is_unclaimed(t->fence);
 }
 
 /* Locks and checks the next STEP_ROWS occurrences below *after; sets *after to the last one checked. */

@@ -11,13 +11,14 @@
 #include "store/common/edits.h"
 #include "store/postgres/slots.h"
 
-#define NEVER_FIRED "attempts = 0 AND losses = 0 AND started_ms = 0"
+static_assert(TASK_OPENED == 32, "the next statement names it by number");
 /* Occurrences that were claimed while this statement waited for their locks are not among them. */
 static const struct pg_statement withdraw_rows = {
     "put_withdraw",
     "SELECT id, tenant_id, state, deleted, scheduled_ms, runs_count, gates IS NOT NULL, waits_for, "
     "due_ms, attempts, losses, started_ms FROM tasks "
-    "WHERE parent_id = $1 AND state < " SQL_RUNNING " AND kind = 2 AND (" NEVER_FIRED " OR ($3 AND links & 32 = 0)) "
+    "WHERE parent_id = $1 AND state < " SQL_RUNNING " AND kind = 2 AND (" SQL_NEVER_FIRED
+    " OR ($3 AND links & 32 = 0)) "
     "AND (runs_count > 0 OR NOT $2) ORDER BY id FOR UPDATE",
 };
 enum {
@@ -39,7 +40,7 @@ static const struct pg_statement withdraw_cancel = {
     "put_withdraw_cancel",
     "UPDATE tasks SET state = " SQL_CANCELLED
     ", waits_for = NULL, updated_ms = $2, completed_ms = $2, last_error = $3, "
-    "runs_count = CASE WHEN " NEVER_FIRED " THEN 0 ELSE runs_count END WHERE id = ANY ($1)",
+    "runs_count = CASE WHEN " SQL_NEVER_FIRED " THEN 0 ELSE runs_count END WHERE id = ANY ($1)",
 };
 static const struct pg_statement resume_run = { "put_resume_run",
                                                 "UPDATE runs SET paused = false WHERE run_id = $1 AND paused" };

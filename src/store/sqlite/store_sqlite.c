@@ -48,7 +48,6 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 
 _Static_assert(OVERLAP_ALLOW == 1, "the number of ALLOW in ST_SLOT_EARLIER");
 _Static_assert(TASK_OPEN == 16 && TASK_OPENED == 32, "statements name them by number");
-#define NEVER_FIRED "attempts = 0 AND losses = 0 AND started_ms = 0"
 static const char *const writer_sql[] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
@@ -290,11 +289,11 @@ static const char *const writer_sql[] = {
     [ST_SPAWNED] = "SELECT rid, tenant_id, state, deleted, scheduled_ms, runs_count, id, gates IS NOT NULL, waits_for, "
                    "due_ms, attempts, losses, started_ms "
                    "FROM tasks INDEXED BY tasks_spawned "
-                   "WHERE parent_id = ?1 AND state < " SQL_RUNNING " AND kind = 2 AND (" NEVER_FIRED
+                   "WHERE parent_id = ?1 AND state < " SQL_RUNNING " AND kind = 2 AND (" SQL_NEVER_FIRED
                    " OR (?3 AND links & 32 = 0)) AND (runs_count > 0 OR NOT ?2)",
     [ST_SPAWNED_CANCEL] = "UPDATE tasks SET state = " SQL_CANCELLED ", waits_for = NULL, updated_ms = ?2, "
                           "completed_ms = ?2, last_error = ?3, "
-                          "runs_count = CASE WHEN " NEVER_FIRED " THEN 0 ELSE runs_count END WHERE rid = ?1",
+                          "runs_count = CASE WHEN " SQL_NEVER_FIRED " THEN 0 ELSE runs_count END WHERE rid = ?1",
     [ST_CATCH_UP_NEXT] = "SELECT parent_id FROM tasks INDEXED BY tasks_spawned "
                          "WHERE parent_id > ? AND state < " SQL_RUNNING " ORDER BY parent_id LIMIT 1",
     [ST_CATCH_UP_TASK] =

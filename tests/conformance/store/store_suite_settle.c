@@ -447,6 +447,18 @@ static struct settlement returned(const struct task *t)
     return v;
 }
 
+/* The same after an attempt that has begun. */
+static struct settlement returned_after(struct world *w, const struct task *t, enum execution_status status)
+{
+    struct settlement v = returned(t);
+    v.verdict.has_execution = true;
+    v.verdict.execution = some_execution(w, t);
+    v.verdict.execution.status = status;
+    v.verdict.attempts += status == EXECUTION_FAILED;
+    v.verdict.losses += status == EXECUTION_LOST;
+    return v;
+}
+
 /* Rule 10. */
 static void what_a_cancelled_schedule_gets_back_is_cancelled(void **state)
 {
@@ -470,11 +482,7 @@ static void a_lost_attempt_of_a_cancelled_schedule_is_the_last(void **state)
 {
     struct world *w = *state;
     struct task parent, t = claimed_of(w, TASK_CANCELLED, false, 1, &parent);
-    struct settlement v = returned(&t);
-    v.verdict.losses = 1;
-    v.verdict.has_execution = true;
-    v.verdict.execution = some_execution(w, &t);
-    v.verdict.execution.status = EXECUTION_LOST;
+    struct settlement v = returned_after(w, &t, EXECUTION_LOST);
     assert_true(settle_with(w, &v));
     struct task read = get(w, t.id);
     assert_int_equal(read.state, TASK_CANCELLED);
@@ -487,11 +495,7 @@ static void a_failed_attempt_of_a_cancelled_schedule_is_not_retried(void **state
 {
     struct world *w = *state;
     struct task parent, t = claimed_of(w, TASK_CANCELLED, false, 1, &parent);
-    struct settlement v = returned(&t);
-    v.verdict.attempts = 1;
-    v.verdict.has_execution = true;
-    v.verdict.execution = some_execution(w, &t);
-    v.verdict.execution.status = EXECUTION_FAILED;
+    struct settlement v = returned_after(w, &t, EXECUTION_FAILED);
     v.verdict.last_error = S("HTTP 503");
     v.verdict.retry_cause = (struct fingerprint){ .text = "http 503" };
     assert_true(settle_with(w, &v));
@@ -520,12 +524,8 @@ static void what_has_fired_or_was_asked_for_goes_on_in_a_pause(void **state)
 {
     struct world *w = *state;
     struct task parent, fired = claimed_of(w, TASK_PAUSED, false, 1, &parent);
-    struct settlement v = returned(&fired);
+    struct settlement v = returned_after(w, &fired, EXECUTION_LOST);
     v.verdict.due_ms = NOW + 100000; /* the next claim does not take it */
-    v.verdict.losses = 1;
-    v.verdict.has_execution = true;
-    v.verdict.execution = some_execution(w, &fired);
-    v.verdict.execution.status = EXECUTION_LOST;
     assert_true(settle_with(w, &v));
     assert_int_equal(get(w, fired.id).state, TASK_SCHEDULED);
     struct task by_hand = claimed_of(w, TASK_PAUSED, false, 0, &parent);
