@@ -38,7 +38,7 @@ def tree(tmp_path):
 def test_a_sound_tree_is_let_be(tree):
     assert tree({
         "src/base/a.h": "#pragma once\n/* base/a.h - a thing. */\n#include <stdint.h>\n",
-        "src/core/b.c": '#include "base/a.h"\n\n#include <assert.h>\n\nint b(int x)\n{\n    assert(x == 1);\n    return x;\n}\n',
+        "src/core/b.c": '#include "base/a.h"\n\n#include <assert.h>\n\nstatic int b(int x)\n{\n    assert(x == 1);\n    return x;\n}\n',
         "src/main.c": '#include "cli/x.h"\n#include "platform/y.h"\n#include <pthread.h>\n',
     }) == []
 
@@ -123,7 +123,7 @@ NEAR_MISSES = {
     "header_of_a_test": ("tests/support/a.h", "#pragma once\n/* tests/support/a.h - a thing. */\n"),
     "libc_as_an_oracle": ("tests/unit/test_a.c", "int a = gmtime_r(b, c) + atoi(d) + sscanf(e);\n"),
     "cmocka_assert": ("tests/unit/test_a.c", "int a = assert_int_equal(x++, 1);\n"),
-    "fifty_lines": ("src/core/a.c", "int a(void)\n{\n" + "    b();\n" * 47 + "}\n"),
+    "fifty_lines": ("src/core/a.c", "static int a(void)\n{\n" + "    b();\n" * 47 + "}\n"),
     "long_table": ("src/core/a.c", "static const int a[] = {\n" + "    1,\n" * 100 + "};\n"),
     "long_test": ("tests/unit/test_a.c", LONG),
     "own_header_of_an_adapter": ("src/store/sqlite/claim.c", '#include "store/sqlite/store_sqlite.h"\n'),
@@ -262,6 +262,15 @@ def test_functions_that_share_a_name_are_caught_above_the_limit(tree):
     assert tree({"src/core/a.c": many + function("add"), "src/core/b.c": function("add")}) == []  # 2 of 40 are 5 %
     found = tree({"src/core/c.c": function("add")})
     assert found == ["src/core/c.c:1: 3 functions are called add; 3 of 41 share a name; put the module's name before it"]
+
+
+def test_a_function_that_only_tests_call_is_caught(tree):
+    uncalled = {"src/core/a.c": function("core_one", static=""), "tests/unit/core/test_a.c": "int x(void)\n{\n    return core_one(1);\n}\n"}
+    assert "src/core/a.c:1: nothing in src/ calls core_one; remove it, or move it to the tests that need it" in tree(uncalled)
+    inline = {"src/core/b.h": "#pragma once\n/* core/b.h - b. */\n" + function("core_two", static="static inline ")}
+    assert [x for x in tree(inline) if "core_two" in x]
+    for call in ("    core_one(core_two(1));\n", "    X(one), X(two),\n#define X(name) core_##name\n"):
+        assert not [x for x in tree({**uncalled, **inline, "src/core/c.c": "static void go(void)\n{\n" + call + "}\n"}) if "calls core" in x]
 
 
 def test_a_completion_without_its_module_is_caught(tree):

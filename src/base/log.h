@@ -29,7 +29,7 @@ void log_open(const struct log_setup *setup);
 
 struct kv {
     const char *key;
-    enum { KV_STR, KV_I64, KV_U64, KV_F64, KV_BOOL, KV_UUID, KV_SECRET } kind; /* KV_SECRET is written as *** */
+    enum { KV_STR, KV_I64, KV_U64, KV_F64, KV_BOOL, KV_UUID } kind;
     union {
         struct str s;
         int64_t i;
@@ -67,10 +67,6 @@ static inline struct kv kv_bool(const char *key, bool v)
 static inline struct kv kv_uuid(const char *key, struct uuid v)
 {
     return (struct kv){ .key = key, .kind = KV_UUID, .id = v };
-}
-static inline struct kv kv_secret(const char *key)
-{
-    return (struct kv){ .key = key, .kind = KV_SECRET };
 }
 static inline struct kv kv_err(const struct error *e)
 {

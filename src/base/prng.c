@@ -56,19 +56,3 @@ int64_t prng_between(struct prng *r, int64_t low, int64_t high)
     uint64_t offset = span == UINT64_MAX ? prng_u64(r) : prng_below(r, span + 1);
     return (int64_t)((uint64_t)low + offset);
 }
-
-double prng_unit(struct prng *r)
-{
-    return (double)(prng_u64(r) >> 11) * 0x1p-53; /* 53 bits, the precision of a double */
-}
-
-void prng_fill(struct prng *r, void *p, size_t n)
-{
-    unsigned char *to = p;
-    uint64_t word = 0;
-    for (size_t i = 0; i < n; i++, word >>= 8) {
-        if (i % 8 == 0)
-            word = prng_u64(r);
-        to[i] = (unsigned char)word;
-    }
-}

@@ -14,5 +14,3 @@ void prng_init(struct prng *r, uint64_t seed);
 uint64_t prng_u64(struct prng *r);
 uint64_t prng_below(struct prng *r, uint64_t limit);             /* [0, limit), unbiased; limit > 0 */
 int64_t prng_between(struct prng *r, int64_t low, int64_t high); /* [low, high], both included */
-double prng_unit(struct prng *r);                                /* [0, 1) */
-void prng_fill(struct prng *r, void *p, size_t n);

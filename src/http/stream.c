@@ -67,12 +67,6 @@ void http_stream_end(struct http_stream *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-struct http_stream *http_stream_ref(struct http_stream *s)
-{
-    atomic_fetch_add(&s->refs, 1);
-    return s;
-}
-
 void http_stream_unref(struct http_stream *s)
 {
     if (!s || atomic_fetch_sub(&s->refs, 1) > 1)

@@ -37,6 +37,5 @@ struct http_stream *http_stream_open(struct http_exchange *x, const struct http_
 
 /* Any thread that has a reference. The stream may have ended. */
 enum http_stream_result http_stream_write(struct http_stream *s, struct str data);
-void http_stream_end(struct http_stream *s); /* after what was written */
-struct http_stream *http_stream_ref(struct http_stream *s);
+void http_stream_end(struct http_stream *s);   /* after what was written */
 void http_stream_unref(struct http_stream *s); /* does not end it; NULL is fine */

@@ -20,18 +20,6 @@
 
 enum { ZONE_FILE_MAX = 1 << 20, NAMES_MAX = 4096, NAME_BYTES_MAX = 1 << 18, DEPTH_MAX = 4 };
 
-/* Files and directories whose change means that tzdata was replaced: the top directory, the files that every build
- * contains, and the regions, because a package manager replaces file by file and a check may run in between. */
-static const char *const watched[] = { ".",       "tzdata.zi", "zone.tab", "zone1970.tab", "Africa",
-                                       "America", "Asia",      "Etc",      "Europe",       "Pacific" };
-
-struct tzdata_stamp {
-    dev_t device;
-    ino_t inode;
-    off_t size;
-    struct timespec changed;
-};
-
 /* All zone names, for suggestions. Loaded at the first unknown name. */
 struct zone_names {
     struct arena arena;
@@ -45,8 +33,6 @@ struct zoneinfo_system {
     pthread_mutex_t lock; /* protects the next members */
     struct map zones;     /* name → struct tz */
     struct zone_names names;
-    struct tzdata_stamp stamps[array_count(watched)];
-    uint64_t generation;
 };
 
 static struct zoneinfo_system *zoneinfo_system_of(struct zoneinfo *z)
@@ -282,62 +268,15 @@ static enum err zoneinfo_system_get(struct zoneinfo *base, struct str name, stru
     return rc;
 }
 
-/* ---- detection of new tzdata ---- */
-
-static void zoneinfo_read_stamps(const struct zoneinfo_system *s, struct tzdata_stamp ret[array_count(watched)])
-{
-    memset(ret, 0, array_count(watched) * sizeof *ret); /* the padding too: stamps are compared as bytes */
-    cleanup_with(zoneinfo_close_fd) int folder = open(s->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    for (size_t i = 0; folder >= 0 && i < array_count(watched); i++) {
-        struct stat st;
-        if (fstatat(folder, watched[i], &st, 0) != 0)
-            continue;
-        ret[i].device = st.st_dev;
-        ret[i].inode = st.st_ino;
-        ret[i].size = st.st_size;
-        ret[i].changed = st.st_mtim;
-    }
-}
-
-static void zoneinfo_clear_zones(struct zoneinfo_system *s)
-{
-    map_each (&s->zones, slot)
-        tz_unref(slot->value);
-    map_release(&s->zones);
-    map_init(&s->zones, HASH_STABLE);
-    zoneinfo_clear_names(&s->names);
-}
-
-void zoneinfo_system_refresh(struct zoneinfo *z)
-{
-    struct zoneinfo_system *s = zoneinfo_system_of(z);
-    struct tzdata_stamp now[array_count(watched)];
-    zoneinfo_read_stamps(s, now);
-    pthread_mutex_lock(&s->lock);
-    if (memcmp(now, s->stamps, sizeof now) != 0) {
-        memcpy(s->stamps, now, sizeof now);
-        zoneinfo_clear_zones(s);
-        s->generation++;
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
-static uint64_t zoneinfo_system_generation(struct zoneinfo *z)
-{
-    struct zoneinfo_system *s = zoneinfo_system_of(z);
-    pthread_mutex_lock(&s->lock);
-    uint64_t generation = s->generation;
-    pthread_mutex_unlock(&s->lock);
-    return generation;
-}
-
 /* ---- construction and destruction ---- */
 
 static void zoneinfo_system_free(struct zoneinfo *z)
 {
     struct zoneinfo_system *s = zoneinfo_system_of(z);
-    zoneinfo_clear_zones(s);
+    map_each (&s->zones, slot)
+        tz_unref(slot->value);
     map_release(&s->zones);
+    zoneinfo_clear_names(&s->names);
     pthread_mutex_destroy(&s->lock);
     free(s->directory);
     free(s);
@@ -345,7 +284,6 @@ static void zoneinfo_system_free(struct zoneinfo *z)
 
 static const struct zoneinfo_ops zoneinfo_system_ops = {
     .get = zoneinfo_system_get,
-    .generation = zoneinfo_system_generation,
     .names = zoneinfo_system_names,
     .free = zoneinfo_system_free,
 };
@@ -356,10 +294,8 @@ struct zoneinfo *zoneinfo_system_new(const char *directory)
     struct zoneinfo_system *s = xnew(*s);
     s->base.ops = &zoneinfo_system_ops;
     s->directory = xstrdup(chosen && chosen[0] ? chosen : "/usr/share/zoneinfo");
-    s->generation = 1;
     pthread_mutex_init(&s->lock, NULL);
     map_init(&s->zones, HASH_STABLE);
     arena_init(&s->names.arena, NAME_BYTES_MAX);
-    zoneinfo_read_stamps(s, s->stamps);
     return &s->base;
 }

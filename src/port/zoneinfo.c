@@ -30,11 +30,6 @@ enum err zoneinfo_get(struct zoneinfo *z, struct str name, struct tz **ret, stru
     return rc;
 }
 
-uint64_t zoneinfo_generation(struct zoneinfo *z)
-{
-    return z->ops->generation(z);
-}
-
 void zoneinfo_names(struct zoneinfo *z, struct str prefix, struct buf *out)
 {
     z->ops->names(z, prefix, out);

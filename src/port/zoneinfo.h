@@ -2,9 +2,7 @@
 /* port/zoneinfo.h - the source of time zones. Any thread may call.
  *
  *  - A zone is read once and shared. The caller owns one reference (tz_unref).
- *  - An unknown name is ERR_INVALID. The sentence suggests the closest known name.
- *  - If the data change (a new tzdata), zones that were returned stay as they are and later calls return new ones.
- *    `generation` then differs, so that a holder of zones cannotice and read them again. */
+ *  - An unknown name is ERR_INVALID. The sentence suggests the closest known name. */
 #include "base/buf.h"
 #include "core/time/tz.h"
 
@@ -14,12 +12,10 @@ struct zoneinfo {
 
 struct zoneinfo_ops {
     enum err (*get)(struct zoneinfo *, struct str name, struct tz **ret, struct error *);
-    uint64_t (*generation)(struct zoneinfo *);
     void (*names)(struct zoneinfo *, struct str prefix, struct buf *out);
     void (*free)(struct zoneinfo *);
 };
 
 enum err zoneinfo_get(struct zoneinfo *z, struct str name, struct tz **ret, struct error *e) must_use;
-uint64_t zoneinfo_generation(struct zoneinfo *z);
 void zoneinfo_names(struct zoneinfo *z, struct str prefix, struct buf *out); /* names with that prefix, one a line */
 void zoneinfo_free(struct zoneinfo *z);                                      /* NULL is fine */

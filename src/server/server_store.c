@@ -77,7 +77,7 @@ static enum err server_make_first_key(struct server *a, char ret_key[SERVER_KEY_
 
 static enum err server_open_sqlite(struct server *a, struct error *e)
 {
-    if (store_sqlite_open_at(a->setup.data_dir, clock_wall_ms(a->setup.clock), &a->ways[OP_VIA_ALL], e))
+    if (store_sqlite_open(a->setup.data_dir, clock_wall_ms(a->setup.clock), &a->ways[OP_VIA_ALL], e))
         return e->code;
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/last_fire", a->setup.data_dir);

@@ -154,7 +154,7 @@ static enum err open_store(const char *where, struct store **ret, struct error *
         *ret = store_memory_new();
         return ERR_OK;
     }
-    return store_sqlite_open(where, ret, e);
+    return store_sqlite_open(where, 0, ret, e);
 }
 
 int main(int argc, char **argv)

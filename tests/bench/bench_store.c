@@ -227,7 +227,7 @@ static struct store *open_store(const char *where, int64_t waiting)
     struct store_postgres_setup setup = { .url = where, .clock = clock_system(), .migrate = true };
     snprintf(path, sizeof path, "%s/%lld", where, (long long)waiting);
     if (is_postgres_url(str_from(where)) ? store_postgres_open(&setup, &store, &e)
-                                         : store_sqlite_open(path, &store, &e))
+                                         : store_sqlite_open(path, 0, &store, &e))
         die("open", &e);
     return store;
 }

@@ -100,7 +100,8 @@ def test_while_an_older_node_runs_failures_are_noted_and_told_later(make_cluster
     beating = threading.Thread(target=beat)
     beating.start()
     try:
-        until(lambda: "older" in client.post("/v1/notification-settings", setting).json.get("detail", ""), why="settings are not refused")
+        refuses = lambda node: "older" in client.request("POST", "/v1/notification-settings", setting, node=node).json.get("detail", "")
+        until(lambda: all(map(refuses, cluster.nodes)), why="settings are not refused")
         receiver.answer("/fail", Reply(400))
         for _ in range(10):  # some may be in partitions that the older node has
             client.create(retry={"max_attempts": 1}, delay="0s", **receiver.target("/fail"))

@@ -70,6 +70,15 @@ static bool memory_audit_copy(struct arena *a, const struct audit *row, struct a
     return true;
 }
 
+static bool memory_audit_matches(const struct audit_filter *f, const struct audit *row)
+{
+    struct audit_range r = audit_range_of(f);
+    return uuid_cmp(row->id, r.lowest) >= 0 && uuid_cmp(row->id, r.below) < 0 &&
+           (!f->tenant || row->tenant == f->tenant) && (!f->actor.n || str_eq(row->actor, f->actor)) &&
+           (!f->object.n || str_eq(row->object, f->object)) &&
+           (r.is_prefix ? str_starts(row->action, r.action) : !r.action.n || str_eq(row->action, r.action));
+}
+
 enum err memory_audit(struct reader *r, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
                       struct error *e)
 {
@@ -79,7 +88,7 @@ enum err memory_audit(struct reader *r, const struct audit_filter *f, struct are
         return memory_no_room(e);
     for (size_t i = order_count(&s->audit); i-- > 0 && !page.more;) {
         const struct audit *row = order_at(&s->audit, i)->value;
-        if (!audit_matches(f, row))
+        if (!memory_audit_matches(f, row))
             continue;
         page.more = page.n == f->limit;
         if (page.more)

@@ -56,7 +56,8 @@ static enum err memory_handed_copy(struct store_memory *s, const struct picks *p
     for (; fits && n < min_of(p->n, op->max) && handed_goes_on(op, bytes); n++) {
         struct task t = *p->v[n];
         t.payload = t.extra = (struct str){ 0 };
-        t.target_config = handed_has_config(&t) ? t.target_config : (struct str){ 0 };
+        if (t.delivery != DELIVER_AT_MOST_ONCE) /* OP_HANDED_OFF 3 */
+            t.target_config = (struct str){ 0 };
         bytes += t.target_config.n;
         epochs[n] = ((const struct claim *)map_get(&s->table.claims, uuid_bytes(&t.claim)))->epoch;
         fits = task_copy(&op->op.arena, &t, &v[n]);

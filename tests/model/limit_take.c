@@ -154,8 +154,15 @@ void memory_places_drop_stale(struct store_memory *s)
     }
 }
 
+/* Whether a new bucket would behave the same. */
+static bool memory_bucket_is_idle(const struct bucket *b, int64_t now_ms)
+{
+    struct bucket copy = *b;
+    return now_ms - b->seen_ms > NODE_KEPT_MS && (b->rate <= 0 || bucket_available(&copy, now_ms) >= b->burst);
+}
+
 bool memory_share_may_go(const void *entry, const struct sweep *w)
 {
     const struct share_entry *x = entry;
-    return x->place_count == 0 && share_is_idle(&x->bucket, w->now_ms);
+    return x->place_count == 0 && memory_bucket_is_idle(&x->bucket, w->now_ms);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "request.h"
+#include "support/random_bytes.h"
 
 enum {
     TRIES_MAX = 8,
@@ -470,7 +471,7 @@ static void act_on(struct sim *s, struct subject *x)
     } else {
         make_one_time(r);
     }
-    prng_fill(&s->random, r->key.key, sizeof r->key.key);
+    random_bytes(&s->random, r->key.key, sizeof r->key.key);
     attempt(s, r);
 }
 

@@ -282,8 +282,9 @@ static void judge_map(struct sim *s, const struct flow *f, uint32_t step, enum t
 {
     int64_t failed, completed = map_completed(f, step, &failed);
     int64_t most = f->definition->dag->steps[step].map.max_failures;
-    enum flow_outcome is = flow_map(f->items, completed, failed, most);
-    if (is == FLOW_OPEN || flow_task_state(is) != end)
+    bool fits =
+        end == TASK_FAILED ? failed > most : end == TASK_COMPLETED && failed <= most && completed + failed >= f->items;
+    if (!fits)
         breach(s, BREACH_MAP, "step %u of %s is %s with %lld of %lld items completed, %lld failed", step,
                short_id(f->id), task_state_name(end), (long long)completed, (long long)f->items, (long long)failed);
 }
@@ -530,6 +531,19 @@ static void judge_undo(struct sim *s, const struct flow_task *t)
 
 /* ---- bodies ---- */
 
+/* Whether the join of the child cannot be decided before this parent is final. */
+static bool waits_in_any_case(const struct dag *d, uint32_t child, uint32_t parent)
+{
+    const struct dag_step *c = &d->steps[child];
+    bool is_parent = false, can_break = false;
+    for (uint32_t i = 0; i < c->in.n; i++) {
+        bool is_it = c->in.v[i].step == parent;
+        is_parent |= is_it;
+        can_break |= is_it && (c->in.v[i].type == DAG_MUST_SUCCEED || c->in.v[i].type == DAG_MUST_NOT_FAIL);
+    }
+    return is_parent && (c->parents == 1 || c->join == DAG_SOME || (c->join == DAG_ALL && c->breaking == can_break));
+}
+
 static void judge_references(struct sim *s, const struct flow_task *t, const json_t *root)
 {
     const struct flow *f = t->flow;
@@ -540,7 +554,8 @@ static void judge_references(struct sim *s, const struct flow_task *t, const jso
         breach(s, BREACH_DATA, "step %u of %s: its body lacks something", step, short_id(f->id));
     for (size_t i = 0; i < facts->ref_count; i++) {
         int64_t value = json_integer_value(json_array_get(list, i));
-        bool unknown = value == FLOW_NO_VALUE && (t->by_hand || !dag_needs(f->definition->dag, step, facts->refs[i]));
+        bool unknown =
+            value == FLOW_NO_VALUE && (t->by_hand || !waits_in_any_case(f->definition->dag, step, facts->refs[i]));
         if (!unknown && !flow_value_fits(flow_task_at(f, place_of_step(facts->refs[i])), value))
             breach(s, BREACH_DATA, "step %u of %s gets %lld of step %u", step, short_id(f->id), (long long)value,
                    facts->refs[i]);

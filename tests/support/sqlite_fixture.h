@@ -55,7 +55,7 @@ static inline int tear_down(void **state)
 static inline void open_store(struct fixture *f)
 {
     struct error e = { 0 };
-    assert_ok(store_sqlite_open(f->directory, &f->store, &e), &e);
+    assert_ok(store_sqlite_open(f->directory, 0, &f->store, &e), &e);
 }
 
 static inline void close_store(struct fixture *f)

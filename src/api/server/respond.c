@@ -37,11 +37,6 @@ static void response_reset(struct response *r)
     *r = kept;
 }
 
-int problem_status(enum problem p)
-{
-    return problems[p].status;
-}
-
 enum problem problem_of_status(int status)
 {
     for (enum problem p = 0; p < PROBLEM_COUNT; p++)

@@ -73,7 +73,6 @@ struct response {
 void response_init(struct response *r);
 void response_release(struct response *r);
 
-int problem_status(enum problem p);
 enum problem problem_of_status(int status); /* the first with this status; PROBLEM_INTERNAL if there is none */
 
 /* Writes one object: type, title, status, detail, and `errors` if e has a field. detail NULL: e's field and sentence,

@@ -115,16 +115,6 @@ bool dag_next(const struct dag_edges *edges, uint32_t *at, uint32_t *ret_step, b
     return true;
 }
 
-bool dag_needs(const struct dag *d, uint32_t child, uint32_t parent)
-{
-    const struct dag_step *c = &d->steps[child];
-    bool can_break;
-    for (uint32_t at = 0, step; dag_next(&c->in, &at, &step, &can_break);)
-        if (step == parent)
-            return dag_waits_for(c, can_break);
-    return false;
-}
-
 void dag_mark_below(const struct dag *d, const bool *from, bool *below)
 {
     for (uint32_t i = 0; i < d->n; i++) {

@@ -60,7 +60,6 @@ struct dag_step {
     int64_t delay_ms; /* between its release and its due time */
     bool may_fail, has_when, is_workflow;
     bool has_compensate, compensate_if_attempted;
-    bool has_row;     /* it has a row from the opening on: a join, an await, a root. Others get it when they start */
     bool ends_run;    /* it counts for the end of the run: no child of it waits for it in any case */
     bool output_used; /* somebody refers to its output, which therefore is kept */
     bool keeps_input; /* it may start before all that it refers to is final: it keeps what it resolved first */
@@ -74,7 +73,6 @@ struct dag {
     uint32_t edges;
     uint32_t *order; /* of steps: parents before children; by layer */
     uint32_t layers;
-    uint32_t ends; /* steps with ends_run */
     bool has_compensate;
     struct str result; /* its JSON text; empty: none */
     struct dag_name *names;
@@ -91,9 +89,6 @@ size_t dag_bytes(const struct dag *d); /* of memory, for a cache */
 bool dag_find(const struct dag *d, struct str name, uint32_t *ret_step);
 /* "no step is named 'extrct'; did you mean 'extract'?"; ERR_NOT_FOUND */
 enum err dag_find_or_explain(const struct dag *d, struct str name, uint32_t *ret_step, struct error *e) must_use;
-
-/* Whether the child's join cannot be decided before this parent is final. */
-bool dag_needs(const struct dag *d, uint32_t child, uint32_t parent);
 
 /* Sets a flag for every step below one whose flag is set in `from`, which may be `below` itself. */
 void dag_mark_below(const struct dag *d, const bool *from, bool *below);

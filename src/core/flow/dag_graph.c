@@ -168,12 +168,8 @@ static void dag_derive(struct dag *d)
 {
     for (uint32_t i = 0; i < d->n; i++)
         dag_count_parents(&d->steps[i]);
-    for (uint32_t i = 0; i < d->n; i++) {
-        struct dag_step *s = &d->steps[i];
-        s->has_row = s->parents != 1 || s->await.signal.n > 0;
-        s->ends_run = dag_ends_run(d, s);
-        d->ends += s->ends_run;
-    }
+    for (uint32_t i = 0; i < d->n; i++)
+        d->steps[i].ends_run = dag_ends_run(d, &d->steps[i]);
 }
 
 enum err dag_link_steps(struct dag *d, const struct dag_links *links, struct error *e)

@@ -48,7 +48,7 @@ bool dag_next(const struct dag_edges *edges, uint32_t *at, uint32_t *ret_step, b
 /* Sorts the steps by name. A name that occurs twice is refused. */
 enum err dag_index_names(struct dag *d, struct error *e) must_use;
 
-/* Fills in, out, parents, layers, order, has_row and ends_run. A cycle is refused. */
+/* Fills in, out, parents, layers, order and ends_run. A cycle is refused. */
 enum err dag_link_steps(struct dag *d, const struct dag_links *links, struct error *e) must_use;
 
 /* Checks the references of all steps and of the result; fills output_used and keeps_input. */

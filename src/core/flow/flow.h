@@ -18,17 +18,12 @@
  * no effect: a join that is decided stays decided the same way. A skip by the join is broken if an edge is; a skip by a
  * condition or by hand is clean.
  *
- * How a store uses this, in the transaction that makes a step final:
- *  1. flow_walk gives the effects on other steps, summed over all steps that become final in the transaction.
- *  2. For each effect on a step that has a row: add the counts, ask flow_decide. START: the row becomes SCHEDULED. A
- *     skip: the row becomes SKIPPED, and flow_walk is called for it.
- *  3. For each effect with a decision START: insert the row.
- *  4. Add `ends` to the arrivals of the run. If they are as many as it expects, all its steps are final.
+ * The store counts arrivals in the transaction that makes a step final (port/store/dependencies.h). It knows edges and
+ * joins, but no definitions. Who retries, reruns or ends a run asks for the state of all its steps (flow_state).
  *
- * The end of a run. A run expects an arrival from each step with `ends_run`: if these are final, all others are, too,
- * because a child that waits for its parent in any case is not final before it. A row that was decided by hand or was
- * kept by a retry did not wait for its parents. It is marked `late_end`, and the run expects one arrival more: the one
- * that makes the row's arrivals complete (flow_is_late_end). */
+ * The end of a run. A run waits for its steps with `ends_run`: if these are final, all others are, too, because a child
+ * that waits for its parent in any case is not final before it. That does not hold for a step that was decided by hand
+ * or was kept by a retry: it did not wait for its parents. So who ends a run looks for open steps first. */
 #include "core/flow/dag.h"
 #include "core/task/task.h"
 
@@ -54,49 +49,7 @@ enum flow_decision { FLOW_WAIT, FLOW_START, FLOW_SKIP, FLOW_SKIP_BROKEN };
 struct flow_counts flow_arrival(enum dag_type type, enum flow_outcome parent); /* parent is final */
 enum flow_decision flow_decide(enum dag_join join, uint32_t expected, struct flow_counts c);
 
-/* Counts come from a store. Unsound ones mean that an arrival was counted twice or belongs to another definition: the
- * run is to fail as corrupt, and nothing else. flow_decide accepts them. */
-bool flow_counts_are_sound(uint32_t expected, struct flow_counts c);
-
-/* The outcome of a row. by_hand: a user decided over it; its join did not. */
-enum flow_outcome flow_outcome_of(enum task_state state, enum dag_join join, uint32_t expected, struct flow_counts c,
-                                  bool by_hand);
 enum task_state flow_task_state(enum flow_outcome o); /* o is an end */
-
-/* Whether the new counts of a row that is marked `late_end` give the run its arrival. */
-static inline bool flow_is_late_end(uint32_t expected, struct flow_counts before, struct flow_counts after)
-{
-    return before.arrived < expected && after.arrived >= expected;
-}
-
-/* ---- the end of steps ---- */
-
-struct flow_effect {
-    uint32_t step;
-    struct flow_counts counts; /* to be added to those of its row */
-    /* START: it has no row yet and starts now. Otherwise WAIT: its row decides. */
-    enum flow_decision decision;
-};
-
-/* The effects of the steps that become final in one transaction. */
-struct flow_effects {
-    const struct dag *d;
-    struct arena *a;
-    struct flow_effect *v; /* one for each step; in the order in which they were found */
-    size_t n, cap;
-    uint32_t ends;    /* arrivals at the run */
-    uint32_t skipped; /* steps without a row that were skipped on the way; their children are reached */
-    bool all_have_rows;
-    uint32_t *slots; /* an index over v, by step */
-    size_t slot_count;
-};
-
-/* all_have_rows: a user has decided over a step of this run, or the run was retried or is a rerun. Then a step may have
- * a row although it has one parent and has not been started by it; so the walk skips and starts nothing itself. */
-void flow_effects_init(struct flow_effects *f, const struct dag *d, bool all_have_rows, struct arena *a);
-
-/* The step has become final. ERR_LIMIT: the arena is full. */
-enum err flow_walk(struct flow_effects *f, uint32_t step, enum flow_outcome outcome, struct error *e) must_use;
 
 /* ---- a run as a whole ---- */
 
@@ -104,18 +57,16 @@ struct flow_step_state {
     enum flow_outcome outcome;   /* as given, or a skip that follows from the others */
     enum flow_decision decision; /* of an open step: WAIT or START */
     struct flow_counts counts;   /* of the edges from final parents */
-    bool late_end;               /* of a given one: a parent is open whose end nothing else waits for */
 };
 
 struct flow_state {
     struct flow_step_state *v; /* by step */
     uint32_t open;             /* steps that are not final */
-    uint32_t expected;         /* arrivals until the run ends, from here on */
 };
 
 /* The state of a run in which exactly these steps have ended so (given[step]; FLOW_OPEN: it has not, or is skipped
- * because of others). given NULL: no step has. This is also how a run is opened, retried or rerun: every open step
- * starts or waits with the counts, and the run expects `expected` arrivals. */
+ * because of others). given NULL: no step has. This is also how a run is retried or rerun: every open step starts, or
+ * waits with the counts. */
 enum err flow_state(const struct dag *d, const enum flow_outcome *given, struct arena *a, struct flow_state *ret,
                     struct error *e) must_use;
 
@@ -136,11 +87,7 @@ struct flow_result {
 struct flow_result flow_result(const struct dag *d, const struct flow_state *s, enum flow_stop stop,
                                bool result_resolved);
 
-/* ---- steps that consist of more than one task, or of none ---- */
-
-/* A step with `map`. failed: items that are final and not COMPLETED. FLOW_FAILED may come before all are final: the
- * rest is to be stopped. */
-enum flow_outcome flow_map(int64_t items, int64_t completed, int64_t failed, int64_t max_failures);
+/* ---- steps that wait for signals ---- */
 
 /* An await. rejects: for each sender, in order of time, whether the decision is REJECT. The first that decides, counts:
  * `approvals` senders before a rejection, or the rejection. */

@@ -31,6 +31,7 @@ static const struct wire_field fields[] = {
     { "fence",            WIRE_I64,  AT(fence), WIRE_BETWEEN(1, INT64_MAX) },
     { "kind",             WIRE_ENUM, AT(kind), WIRE_NAMES(wire_task_kinds), .always = true },
     { "parent",           WIRE_UUID, AT(parent) },
+    { "run",              WIRE_UUID, AT(run) }, /* the span of a step is below that of its run */
     { "tenant",           WIRE_INT,  AT(tenant), WIRE_BETWEEN(0, INT32_MAX), .always = true },
     { "tenant_name",      WIRE_TEXT, WIRE_AT(struct message, tenant_name) },
     { "claim",            WIRE_UUID, AT(claim) },

@@ -51,12 +51,12 @@ struct held {
     struct fenced_id key;
     struct lane_entry *lane;
     enum held_where where;
-    struct armed *armed; /* while ARMED, PLANNING or PUSHING */
-    struct claim *ends;  /* NULL, or the claim that it has left unpushed, of whose `ending` it is one */
-    bool placed;         /* it counts among the tasks that run: it has fired, or is about to */
-    bool fired;          /* it has taken a token of its queue's rate */
-    bool ahead;          /* it counts among the tasks that are claimed without a place */
-    bool returned;       /* it counts in scheduler.returning */
+    struct armed *armed;      /* while ARMED, PLANNING or PUSHING */
+    struct claim *left_claim; /* NULL, or the claim that it has left unpushed, of whose `ending` it is one */
+    bool placed;              /* it counts among the tasks that run: it has fired, or is about to */
+    bool fired;               /* it has taken a token of its queue's rate */
+    bool ahead;               /* it counts among the tasks that are claimed without a place */
+    bool returned;            /* it counts in scheduler.returning */
     bool suspect, taken_back;
     bool is_parent;             /* others waited for it when it was claimed */
     char *replaced;             /* why it is not to run; NULL: it may */

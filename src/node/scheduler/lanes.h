@@ -85,7 +85,6 @@ void lanes_shift_breakers(struct lanes *l,
  * time is over, it is the trial: others wait for a moment, until more is known. *ret_trial: the host then, which lives
  * as long as the lanes; else empty. */
 bool lanes_breaker_holds(struct lanes *l, int32_t tenant, struct str host, int64_t now_ms, struct str *ret_trial);
-bool lanes_breaker_is_open(const struct lanes *l, int32_t tenant, struct str host);
 size_t lanes_breakers_open(const struct lanes *l); /* how many */
 
 /* The places of all pools. */

@@ -100,12 +100,6 @@ bool lanes_breaker_holds(struct lanes *l, int32_t tenant, struct str host, int64
     return false;
 }
 
-bool lanes_breaker_is_open(const struct lanes *l, int32_t tenant, struct str host)
-{
-    const struct host_entry *h = lanes_find_host(l, tenant, host);
-    return h && h->open;
-}
-
 size_t lanes_breakers_open(const struct lanes *l)
 {
     return l->open_hosts;

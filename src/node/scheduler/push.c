@@ -86,17 +86,17 @@ void scheduler_disarm(struct scheduler *s, struct armed *a)
     struct held *h = a->held;
     h->armed = NULL;
     scheduler_off_list(s, a);
-    if (s->setup.fleet && !h->ends) {
-        h->ends = a->claim;
-        h->ends->references++;
-        h->ends->ending++;
+    if (s->setup.fleet && !h->left_claim) {
+        h->left_claim = a->claim;
+        h->left_claim->references++;
+        h->left_claim->ending++;
     }
     push_leave_claim(s, a);
 }
 
 void scheduler_end_stored(struct scheduler *s, struct held *h)
 {
-    struct claim *c = take(h->ends);
+    struct claim *c = take(h->left_claim);
     if (!c)
         return;
     c->ending--;

@@ -84,8 +84,8 @@ static void scheduler_held_free(struct scheduler *s, struct held *h)
         list_remove(&h->link);
         lanes_on_queued(s->lanes, h->lane, false);
     }
-    if (h->ends)
-        claim_unref(h->ends);
+    if (h->left_claim)
+        claim_unref(h->left_claim);
     free(h->replaced);
     free(h->facts);
     free(h);

@@ -16,12 +16,3 @@ struct audit_range audit_range_of(const struct audit_filter *f)
     r.action.n -= r.is_prefix;
     return r;
 }
-
-bool audit_matches(const struct audit_filter *f, const struct audit *row)
-{
-    struct audit_range r = audit_range_of(f);
-    return uuid_cmp(row->id, r.lowest) >= 0 && uuid_cmp(row->id, r.below) < 0 &&
-           (!f->tenant || row->tenant == f->tenant) && (!f->actor.n || str_eq(row->actor, f->actor)) &&
-           (!f->object.n || str_eq(row->object, f->object)) &&
-           (r.is_prefix ? str_starts(row->action, r.action) : !r.action.n || str_eq(row->action, r.action));
-}

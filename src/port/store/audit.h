@@ -64,4 +64,3 @@ struct audit_range {
     bool is_prefix;
 };
 struct audit_range audit_range_of(const struct audit_filter *f);
-bool audit_matches(const struct audit_filter *f, const struct audit *row);

@@ -56,12 +56,6 @@ static inline bool handed_goes_on(const struct op_handed_off *op, size_t bytes)
     return op->max_bytes == 0 || bytes < op->max_bytes;
 }
 
-/* Rule 3. */
-static inline bool handed_has_config(const struct task *t)
-{
-    return t->delivery == DELIVER_AT_MOST_ONCE;
-}
-
 /* OP_RUNNING - says which of these tasks are still RUNNING under exactly that fence. */
 struct op_running {
     struct op op;

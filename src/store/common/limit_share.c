@@ -46,9 +46,3 @@ void share_refuse(struct share *s, int64_t now_ms)
     s->ret_tokens = s->ret_places = 0;
     s->ret_next_ms = s->want_tokens > 0 ? INT64_MAX : now_ms;
 }
-
-bool share_is_idle(const struct bucket *b, int64_t now_ms)
-{
-    struct bucket copy = *b;
-    return now_ms - b->seen_ms > NODE_KEPT_MS && (b->rate <= 0 || bucket_available(&copy, now_ms) >= b->burst);
-}

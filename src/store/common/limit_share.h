@@ -15,6 +15,3 @@ struct share_row {
 void share_take(struct share *share, struct share_row *row, int64_t now_ms);
 bool share_bucket_same(const struct bucket *a, const struct bucket *b); /* then it need not be written */
 void share_refuse(struct share *share, int64_t now_ms);                 /* for a node that is dead or unknown */
-
-/* True: the bucket may be deleted, because a new one would behave the same. */
-bool share_is_idle(const struct bucket *b, int64_t now_ms);

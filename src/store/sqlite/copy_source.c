@@ -48,7 +48,7 @@ static enum err copy_source_open_file(struct copy_source *s, int64_t now_ms, str
     cleanup_with(free_charp) char *path = directory_file(s->directory);
     if (access(path, F_OK))
         return error_set(e, ERR_NOT_FOUND, "there is no Belfry data in '%s'", s->directory);
-    if (store_sqlite_open_at(s->directory, now_ms, &s->store, e) || conn_open(&s->conn, path, CONN_COPY, e))
+    if (store_sqlite_open(s->directory, now_ms, &s->store, e) || conn_open(&s->conn, path, CONN_COPY, e))
         return e->code;
     for (int i = 0; i < COPY_TABLES; i++)
         if (copy_source_prepare_find(s, &copy_kinds[i], &s->find[i], e))

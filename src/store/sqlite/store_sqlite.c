@@ -650,7 +650,7 @@ static void sqlite_freep(struct store_sqlite **s)
         sqlite_free(&(*s)->base);
 }
 
-enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct store **ret, struct error *e)
+enum err store_sqlite_open(const char *directory, int64_t now_ms, struct store **ret, struct error *e)
 {
     static const struct store_ops ops = { .apply = sqlite_apply, .reader = sqlite_open_reader, .free = sqlite_free };
     struct error local;
@@ -678,9 +678,4 @@ enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct stor
     sqlite3_busy_timeout(s->conn.db, 0);
     *ret = &take(s)->base;
     return ERR_OK;
-}
-
-enum err store_sqlite_open(const char *directory, struct store **ret, struct error *e)
-{
-    return store_sqlite_open_at(directory, 0, ret, e);
 }

@@ -8,10 +8,9 @@
 #include "port/store.h"
 
 /* Creates the directory (mode 0700) and the file if they do not exist, and migrates an older schema. A directory in
- * use, a schema newer than this binary and a damaged file are refused; the error sentence names the remedy. */
-enum err store_sqlite_open(const char *directory, struct store **ret, struct error *e) must_use;
-/* The same; migrations that it applies get this time. */
-enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct store **ret, struct error *e) must_use;
+ * use, a schema newer than this binary and a damaged file are refused; the error sentence names the remedy. Migrations
+ * that it applies get the time now_ms. */
+enum err store_sqlite_open(const char *directory, int64_t now_ms, struct store **ret, struct error *e) must_use;
 
 /* ---- keys that encrypt secrets (reader_key_prints); any thread ---- */
 

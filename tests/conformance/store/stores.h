@@ -31,7 +31,7 @@ static inline enum err open_store_sqlite(const char *directory, struct store **r
     char path[SCRATCH_PATH + 16];
     snprintf(path, sizeof path, "%s/belfry.db", directory);
     if (!made) {
-        enum err rc = store_sqlite_open(directory, ret, e);
+        enum err rc = store_sqlite_open(directory, 0, ret, e);
         if (rc)
             return rc;
         store_free(*ret);
@@ -39,7 +39,7 @@ static inline enum err open_store_sqlite(const char *directory, struct store **r
     } else if (!scratch_write_file(path, made, size)) {
         return error_set(e, ERR_UNAVAILABLE, "cannot write %s", path);
     }
-    return store_sqlite_open(directory, ret, e);
+    return store_sqlite_open(directory, 0, ret, e);
 }
 
 #ifdef HAVE_POSTGRES

@@ -43,7 +43,7 @@ def test_expectations_and_who_is_told_are_set_in_the_form(alive, tabs):
     assert tab.page.get_by_role("button", name="Save").is_disabled()  # nothing differs
     tab.page.get_by_label("Expected", exact=True).select_option("within")
     tab.page.get_by_label("Within, seconds").fill("7200")
-    tab.page.get_by_text("Within, seconds: is shorter than the longest time from one run to the next").wait_for()
+    tab.page.get_by_text("Within, seconds: is shorter than the time from one run to the next").wait_for()
     tab.page.get_by_role("checkbox", name="ops", exact=True).uncheck()
     tab.page.get_by_role("button", name="Save").click()
     tab.page.get_by_text("a success every 2 hours").wait_for()

@@ -6,6 +6,7 @@ import pytest
 
 from browser import PAGES
 from living import HOSTILE
+from server import until
 
 SAYS = {  # on a living system
     "overview": "one host is down: 127.0.0.1:9", "tasks": "nightly-ledger", "executions": "By worker", "calendar": "fires are to come", "workflows": "settlement-daily",
@@ -19,6 +20,10 @@ COMMANDS = {  # which a page on a bare system shows, to fill it
 
 def test_pages_answer_their_questions(alive, tabs):
     tab = tabs(alive)
+    if not alive.api("GET", "/v1/incidents?state=OPEN")["incidents"]:  # another test has mended all that failed
+        alive.api("POST", "/v1/tasks", {"name": "fails-anew", "target_type": "HTTP_CALLBACK", "retry": {"max_attempts": 1},
+                                        "target_config": {"url": alive.sink_url + "/status/454/anew"}})
+        until(lambda: alive.api("GET", "/v1/incidents?state=OPEN")["incidents"], why="no incident is open")
     for name in PAGES:
         tab.open("tasks?name=nightly*" if name == "tasks" else name)
         tab.page.locator("#main").get_by_text(re.compile(re.escape(SAYS[name]), re.I)).first.wait_for()

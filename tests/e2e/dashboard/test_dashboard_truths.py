@@ -72,7 +72,8 @@ def test_all_of_a_redrive_are_counted(alive, tabs):
     job = alive.api("POST", "/v1/dlq/retry", {"filter": {"cause": cause}, "rate": 50, "max_failed_percent": 100})
     until(lambda: alive.api("GET", f"/v1/jobs/{job['id']}")["state"] == "DONE" and not state() & {"RUNNING", "SCHEDULED"}, why="the re-drive did not end")
     ok = sum(alive.api("GET", f"/v1/tasks/{t['id']}")["status"] == "COMPLETED" for t in tasks)
-    tabs(alive).open(f"dlq?job={job['id']}").page.get_by_text(f"{ok} completed, {13 - ok} failed again").wait_for()
+    shown = tabs(alive).open(f"dlq?job={job['id']}").page.locator("div.job").filter(has_text=job["id"][:13])
+    shown.get_by_text(f"{ok} completed, {13 - ok} failed again").wait_for()
 
 
 def test_signing_keys_are_made_rotated_chosen_and_removed(alive, tabs):

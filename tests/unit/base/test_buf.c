@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "random_bytes.h"
 #include "seed.h"
 
 static void an_empty_buffer_is_empty_text(void **state)
@@ -146,7 +147,7 @@ static void growth_keeps_every_byte(void **state)
     while (!b.full) {
         char piece[100];
         size_t size = prng_below(&r, sizeof piece);
-        prng_fill(&r, piece, size);
+        random_bytes(&r, piece, size);
         buf_add(&b, (struct str){ piece, size });
         if (n + size <= MAX) {
             memcpy(model + n, piece, size);

@@ -7,6 +7,7 @@
 #include "base/json/json.h"
 #include "base/json/jsonw.h"
 #include "base/prng.h"
+#include "random_bytes.h"
 
 struct out {
     struct buf b;
@@ -160,7 +161,7 @@ static void any_bytes_make_valid_json_that_shows_no_control(void **state)
     for (int i = 0; i < 3000; i++) {
         char bytes[24];
         size_t n = prng_below(&r, sizeof bytes + 1);
-        prng_fill(&r, bytes, n);
+        random_bytes(&r, bytes, n);
         buf_reset(&o->b);
         jw_init(&o->w, &o->b);
         jw_str(&o->w, (struct str){ bytes, n });

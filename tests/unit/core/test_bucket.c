@@ -183,7 +183,7 @@ static void whatever_the_clock_does_the_rate_holds(void **state)
     (void)state;
     struct prng r = seeded_prng(__func__);
     for (int i = 0; i < 200; i++) {
-        double rate = 0.5 + prng_unit(&r) * 500;
+        double rate = 0.5 + (double)prng_below(&r, 500000) / 1000;
         int64_t burst = prng_between(&r, 1, 200), now = NOW, forward = 0, taken = 0;
         struct bucket b;
         bucket_init(&b, rate, burst, now);

@@ -39,6 +39,7 @@ static struct task full_task(void)
         .kind = TASK_OCCURRENCE,
         .state = TASK_RUNNING,
         .parent = id_of(2),
+        .run = id_of(4),
         .due_ms = 1770710400123,
         .scheduled_ms = 1770710400000,
         .version = 3,
@@ -113,7 +114,7 @@ static struct task task_there_and_back(const struct task *t, const char *tenant)
     X(retry.max_delay_ms) X(retry.jitter) X(cpu_milli) X(memory_mb) X(target) X(created_ms) X(awaited_ms) X(late_by)
 #define TEXTS(X)                                                                                                       \
     X(queue) X(name) X(task_type) X(last_error) X(retry.rules) X(requires) X(aside) X(target_config) X(payload) X(extra)
-#define IDS(X) X(id) X(parent) X(claim)
+#define IDS(X) X(id) X(parent) X(claim) X(run)
 #define FACT_NUMBERS(X)                                                                                                \
     X(kind) X(task.tenant) X(task.kind) X(task.fence) X(task.scheduled_ms) X(task.due_ms) X(task.attempts)             \
     X(task.losses) X(task.delivery) X(task.retry.max_attempts) X(task.retry.backoff) X(task.retry.base_delay_ms)       \
@@ -124,7 +125,7 @@ static struct task task_there_and_back(const struct task *t, const char *tenant)
 #define FACT_TEXTS(X)                                                                                                  \
     X(task.retry.rules) X(task.place) X(outcome.error) X(outcome.output) X(outcome.worker) X(outcome.trace_id)         \
     X(worker.name) X(worker.version) X(worker.doc) X(worker.kind.queues) X(worker.kind.tenants) X(worker.kind.labels)
-#define FACT_IDS(X) X(task.id) X(task.parent) X(worker.id)
+#define FACT_IDS(X) X(task.id) X(task.parent) X(task.run) X(worker.id)
 /* clang-format on */
 #define SAME_NUMBER(f) assert_int_equal(a->f, b->f);
 #define SAME_TEXT(f)   assert_true(str_eq(a->f, b->f));
@@ -169,6 +170,7 @@ static struct event full_outcome(void)
         .kind = EVENT_OUTCOME,
         .task = { .id = id_of(1),
                   .parent = id_of(2),
+                  .run = id_of(4),
                   .tenant = 7,
                   .kind = TASK_OCCURRENCE,
                   .fence = INT64_MAX,

@@ -5,6 +5,7 @@
 
 #include "base/rfc3339.h"
 #include "core/task/fence.h"
+#include "random_bytes.h"
 #include "seed.h"
 #include "spawn_bench.h"
 
@@ -568,7 +569,7 @@ static void some_schedule(struct life *l, struct prng *r)
     s->catch_up_window_ms = windows[prng_below(r, array_count(windows))];
     s->max_runs = prng_below(r, 3) ? 0 : prng_between(r, 1, 500);
     s->end_ms = prng_below(r, 3) ? INT64_MAX : s->start_ms + prng_between(r, 0, 12 * HOUR);
-    prng_fill(r, l->b.t.id.b, sizeof l->b.t.id.b);
+    random_bytes(r, l->b.t.id.b, sizeof l->b.t.id.b);
     assert_ok(schedule_rule(s, l->b.t.id, prng_below(r, 2) ? utc : berlin, NULL, 0, &l->b.rule, &e), &e);
     l->begin_ms = l->now_ms = s->start_ms + prng_between(r, 0, HOUR);
     l->b.t.cursor_ms = spawn_first_entry(&l->b.rule, l->begin_ms);

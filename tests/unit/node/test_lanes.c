@@ -629,7 +629,7 @@ static void an_open_breaker_closes_the_lanes_of_its_host_and_then_lets_one_task_
     theirs.tenant = 2;
     size_t of_aside = add_lane(w, aside, NOW), of_urgent = add_lane(w, urgent, NOW), other = add_lane(w, theirs, NOW);
     lanes_open_breaker(w->lanes, 1, S("dead.example"), NOW + 30000);
-    assert_true(lanes_breaker_is_open(w->lanes, 1, S("dead.example")) && lanes_breakers_open(w->lanes) == 1);
+    assert_int_equal(lanes_breakers_open(w->lanes), 1);
     assert_true(claim(w, 10));
     assert_true(w->got[of_aside] == 0 && w->got[of_urgent] == 0 && w->got[other] == 10);
     struct lane_hold hold = lanes_hold_of(w->lanes, w->v[of_aside], NOW);
@@ -655,7 +655,7 @@ static void a_trial_keeps_the_lanes_closed_until_it_has_ended(void **state)
     assert_true(claim(w, 10));
     assert_int_equal(w->got[lane], 1);
     lanes_close_breaker(w->lanes, 1, S("dead.example"));
-    assert_true(!lanes_breaker_is_open(w->lanes, 1, S("dead.example")) && lanes_breakers_open(w->lanes) == 0);
+    assert_int_equal(lanes_breakers_open(w->lanes), 0);
     assert_true(claim(w, 10));
     assert_int_equal(w->got[lane], 11);
 }

@@ -58,7 +58,7 @@ static void move_into(struct fixture *f)
     assert_int_equal(rename(copy_of(f), place), 0);
     struct error e = { 0 };
     snprintf(place, sizeof place, "%s/restored", f->directory);
-    assert_ok(store_sqlite_open(place, &f->store, &e), &e);
+    assert_ok(store_sqlite_open(place, 0, &f->store, &e), &e);
 }
 
 /* A check of all tables precedes the end: no row of any table may look damaged to it. */

@@ -383,7 +383,7 @@ static void an_open_that_fails_can_be_repeated(void **state)
     for (; rc && n < TRIES_MAX; n++) {
         failing.writes_left = n;
         failing.write_code = SQLITE_FULL;
-        rc = store_sqlite_open(f->directory, &f->store, &e);
+        rc = store_sqlite_open(f->directory, 0, &f->store, &e);
         failing.write_code = 0;
         assert_true(rc == ERR_OK || rc == ERR_UNAVAILABLE);
     }
@@ -393,7 +393,7 @@ static void an_open_that_fails_can_be_repeated(void **state)
     for (rc = ERR_UNAVAILABLE, n = 0; rc && n < TRIES_MAX; n++) {
         failing.reads_left = n;
         failing.read_code = SQLITE_IOERR_READ;
-        rc = store_sqlite_open(f->directory, &f->store, &e);
+        rc = store_sqlite_open(f->directory, 0, &f->store, &e);
         failing.read_code = 0;
         assert_true(rc == ERR_OK || rc == ERR_UNAVAILABLE);
     }

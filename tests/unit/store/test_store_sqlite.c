@@ -153,7 +153,7 @@ static void what_stands_where_the_file_should_be_is_named(void **state)
     struct error e = { 0 };
     assert_int_equal(mkdir(f->directory, 0700), 0);
     assert_int_equal(mkdir(file_of(f, "belfry.db"), 0700), 0);
-    assert_int_equal(store_sqlite_open(f->directory, &f->store, &e), ERR_UNAVAILABLE);
+    assert_int_equal(store_sqlite_open(f->directory, 0, &f->store, &e), ERR_UNAVAILABLE);
     assert_says(&e, "belfry.db': Is a directory");
     assert_int_equal(mkdir(file_of(f, "belfry.lock"), 0700), -1); /* the file exists, and its lock is free again */
     assert_int_equal(rmdir(file_of(f, "belfry.db")), 0);
@@ -165,7 +165,7 @@ static void a_directory_that_cannot_be_made_is_named(void **state)
     (void)state;
     struct store *s = NULL;
     struct error e = { 0 };
-    assert_int_equal(store_sqlite_open("/proc/no/such/place", &s, &e), ERR_UNAVAILABLE);
+    assert_int_equal(store_sqlite_open("/proc/no/such/place", 0, &s, &e), ERR_UNAVAILABLE);
     assert_says(&e, "make data directory '/proc/no/such/place': No such file or directory");
     assert_null(s);
 }
@@ -182,7 +182,7 @@ static void a_second_process_is_refused_by_name(void **state)
     if (child == 0) {
         struct store *s;
         struct error e;
-        byte = store_sqlite_open(f->directory, &s, &e) ? 'n' : 'y';
+        byte = store_sqlite_open(f->directory, 0, &s, &e) ? 'n' : 'y';
         (void)!write(ready[1], &byte, 1);
         pause();
         _exit(0);
@@ -193,7 +193,7 @@ static void a_second_process_is_refused_by_name(void **state)
     struct error e = { 0 };
     char expected[128];
     snprintf(expected, sizeof expected, "data directory '%s' is in use by process %d", f->directory, (int)child);
-    assert_int_equal(store_sqlite_open(f->directory, &s, &e), ERR_UNAVAILABLE);
+    assert_int_equal(store_sqlite_open(f->directory, 0, &s, &e), ERR_UNAVAILABLE);
     assert_string_equal(e.text, expected);
     assert_int_equal(store_sqlite_migrate(f->directory, STORE_SQLITE_NEWEST, 1, &e), ERR_UNAVAILABLE);
     kill(child, SIGKILL);
@@ -211,7 +211,7 @@ enum { KILL_ROUNDS = 6, KILL_BATCH = 25 };
 static void insert_for_ever(struct fixture *f, int fd, uint64_t seed)
 {
     struct error e;
-    if (store_sqlite_open(f->directory, &f->store, &e))
+    if (store_sqlite_open(f->directory, 0, &f->store, &e))
         _exit(1);
     uuid_gen_init(&f->ids, seed);
     for (;;) {
@@ -291,7 +291,7 @@ static void a_damaged_file_is_named_with_what_to_do(void **state)
     close_store(f);
     overwrite(f, 0, 4096);
     struct error e = { 0 };
-    assert_int_equal(store_sqlite_open(f->directory, &f->store, &e), ERR_CORRUPT);
+    assert_int_equal(store_sqlite_open(f->directory, 0, &f->store, &e), ERR_CORRUPT);
     char expected[160];
     snprintf(expected, sizeof expected, "'%s' is damaged (file is not a database): restore a backup, or move it away",
              file_of(f, "belfry.db"));
@@ -314,7 +314,7 @@ static void damage_found_later_is_told_too(void **state)
     for (off_t at = 3 * 4096; at < st.st_size; at += 4096)
         overwrite(f, at, 4096);
     struct error e = { 0 };
-    enum err rc = store_sqlite_open(f->directory, &f->store, &e);
+    enum err rc = store_sqlite_open(f->directory, 0, &f->store, &e);
     if (!rc)
         rc = try_insert(f, &t, &e);
     assert_int_equal(rc, ERR_CORRUPT);
@@ -327,7 +327,7 @@ static void a_file_of_somebody_else_is_refused(void **state)
     assert_int_equal(mkdir(f->directory, 0700), 0);
     edit_file(f, "CREATE TABLE cats (name TEXT)");
     struct error e = { 0 };
-    assert_int_equal(store_sqlite_open(f->directory, &f->store, &e), ERR_CORRUPT);
+    assert_int_equal(store_sqlite_open(f->directory, 0, &f->store, &e), ERR_CORRUPT);
     assert_says(&e, "is an SQLite file, but not one of belfry's: move it away");
 }
 
@@ -338,7 +338,7 @@ static void a_newer_schema_is_refused(void **state)
     close_store(f);
     edit_file(f, "INSERT INTO migrations (version, name, applied_ms) VALUES (9000, 'later', 5)");
     struct error e = { 0 };
-    assert_int_equal(store_sqlite_open(f->directory, &f->store, &e), ERR_INVALID);
+    assert_int_equal(store_sqlite_open(f->directory, 0, &f->store, &e), ERR_INVALID);
     assert_says(&e, "has schema version 9000, this belfry knows up to ");
     assert_says(&e, ": use a newer belfry");
     struct store_migration *v;
