@@ -8,7 +8,7 @@ static int start(void **state)
 {
     (void)state;
     h = harness_new(true, &(struct api_limits){ .http = { .header_ms = 300,
-                                                          .body_ms = 400,
+                                                          .body_ms = 2000,
                                                           .idle_ms = 700,
                                                           .connections_per_address = 24,
                                                           .body_total = 24 << 20 } });
