@@ -181,7 +181,7 @@ function askMute(ctx, setting) {
         fields: [{ name: 'for', label: 'For', value: '2h', hint: 'such as 30m, 8h, 2d' }],
         submit: async v => {
             if (!(duration(v.for) > 0)) throw fieldProblem('for', `${v.for || 'nothing'} is no duration: write it like 2h`);
-            await ctx.act({ ...muteSetting(setting, v.for), done: `${setting.name} is muted` });
+            await ctx.act({ ...muteSetting(setting, v.for), label: 'Mute', done: `${setting.name} is muted` });
         } });
 }
 
