@@ -136,21 +136,26 @@ def lag_figures(done, targets):
     return figures, lags
 
 
-def test_stalls_of_the_store_delay_recalls_and_not_firing(belfry, undisturbed, tmp_path):
-    done = belfry("bench", "lag", "--stall", STALL, "-n", "3000", "--json", "--dir", tmp_path, timeout_s=180)
-    figures, lags = lag_figures(done, ("no-op", "webhook"))
-    for target in lags:
-        assert lags[target][1] < 500, figures  # two of five tasks are due in a stall: half of these would be later
+def stalled(belfry, tmp_path, *store):
+    """Two of five tasks are due in a stall. What waited for the store would be up to 1 s late, 975 ms by p99, each time; a machine full of tests
+    may stand still for half a second, once."""
+    for _ in range(3):
+        figures, lags = lag_figures(belfry("bench", "lag", "--stall", STALL, "-n", "3000", *store, "--json", "--dir", tmp_path, timeout_s=180), ("no-op", "webhook"))
+        if all(lag[1] < 500 for lag in lags.values()):
+            break
+    for target, lag in lags.items():
+        assert lag[1] < 500, figures
         # so commits do stall: a recall waits for one, or is refused after half a second
         assert figures.get(f"{target}: recall in a stall p99 (ms)", 500) > 100, figures
     assert list(tmp_path.iterdir()) == []
 
 
+def test_stalls_of_the_store_delay_recalls_and_not_firing(belfry, undisturbed, tmp_path):
+    stalled(belfry, tmp_path)
+
+
 def test_stalls_of_postgresql_delay_recalls_and_not_firing(belfry, undisturbed, postgres, database, tmp_path):
-    done = belfry("bench", "lag", "--stall", STALL, "-n", "3000", "--store", postgres.url(database), "--json", "--dir", tmp_path, timeout_s=180)
-    figures, lags = lag_figures(done, ("no-op", "webhook"))
-    for target in lags:  # what waits for the disk is up to 1 s late, 975 ms by this measure; a machine full of tests can stand still for half a second
-        assert lags[target][1] < 700 and figures.get(f"{target}: recall in a stall p99 (ms)", 500) > 100, figures
+    stalled(belfry, tmp_path, "--store", postgres.url(database))
 
 
 def test_a_rate_alone_measures_recalls_without_stalls(belfry, tmp_path):
