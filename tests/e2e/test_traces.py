@@ -136,7 +136,7 @@ def test_a_run_of_a_workflow_is_a_span_with_its_steps_below(traced, collector, r
     [run] = collector.wait_spans(trace=TRACE, name="workflow")
     [server] = collector.wait_spans(trace=TRACE, kind="SERVER")
     assert (run.kind, run.parent, run.attributes["belfry.state"], run.attributes["belfry.task"]) == ("INTERNAL", server.id, "COMPLETED", made.json["id"])
-    [below] = collector.spans(trace=TRACE, name="step")
+    [below] = collector.wait_spans(trace=TRACE, name="step")
     attempts = {s.parent: s for s in collector.wait_spans(2, trace=TRACE, kind="CONSUMER")}
     assert below.parent == run.id and attempts.keys() == {run.id, below.id}
     assert run.start_ns <= attempts[run.id].end_ns <= attempts[below.id].end_ns <= below.end_ns <= run.end_ns

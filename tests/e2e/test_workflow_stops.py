@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from cluster import LONG
 from server import Reply, at, now_ms, until
 from test_next import instant_ms
 from test_workflows_api import act, ended, http, put, run, status, steps
@@ -532,10 +533,11 @@ def test_a_paused_run_is_stopped_at_its_deadline(client, receiver):
     held = threading.Event()
     receiver.answer("/item", *[Reply(hold=held)] * 9)
     assert client.request("PUT", "/v1/workflow-definitions/inner", {"steps": [*mapped, {"name": "w", "await": {"signal": "go"}}]}).status == 201
+    soon, later = (6, 9) if LONG else (1.5, 3)  # none is over before all are paused
     within = [{"name": "o", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]
-    limited = [{"name": "o", "target_type": "WORKFLOW", "target_config": {"workflow": "inner", "deadline_seconds": 3}}]
+    limited = [{"name": "o", "target_type": "WORKFLOW", "target_config": {"workflow": "inner", "deadline_seconds": later}}]
     made = [run(client, definition={"steps": wanted}, **more)["id"] for wanted, more in (
-        (mapped, {"deadline_seconds": 3}), (within, {"deadline_seconds": 1.5}), (limited, {}), (calls, {"deadline_seconds": 1.5}))]
+        (mapped, {"deadline_seconds": later}), (within, {"deadline_seconds": soon}), (limited, {}), (calls, {"deadline_seconds": soon}))]
     until(lambda: len(receiver.to("/a")) == 1 and len(receiver.to("/item")) >= 3)
     for one in made:
         act(client, one, "pause")

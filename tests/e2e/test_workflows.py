@@ -100,14 +100,15 @@ def test_a_map_stops_when_too_many_items_fail(client, receiver):
 
 
 def test_a_map_that_fails_lets_its_running_items_end(client, receiver):
-    held = threading.Event()
-    receiver.answer("/0", Reply(status=400))
+    first, held = threading.Event(), threading.Event()
+    receiver.answer("/0", Reply(status=400, hold=first))
     receiver.answer("/1", Reply(hold=held))
     made = run(client, input=[0, 1, 2], definition={
         "steps": [{"name": "all", "map": {"over": {"$ref": "/input"}, "max_concurrent": 2},
                    "target_config": {"url": {"$join": [receiver.url("/"), {"$ref": "/item"}]}}}],
     })["id"]
     receiver.wait("/1")
+    first.set()
     until(lambda: steps(client, made)[("all", 0, "ITEM")]["status"] == "FAILED")
     held.set()
     assert ended(client, made)["status"] == "FAILED"

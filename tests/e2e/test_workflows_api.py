@@ -634,9 +634,9 @@ def test_explain_speaks_of_runs_and_steps_by_their_names(client, receiver):
         {"name": "w", "await": {"signal": "go", "approvals": 2}},
         {"name": "m", "map": {"over": [1, 2], "max_concurrent": 1}, **http(receiver, "/item")},
         {"name": "last", "depends_on": ["a", "b", "w", "m"], "target_type": "NOOP"}]})["id"]
-    second = run(client, name="second", concurrency_key="only", definition={"steps": STEPS})["id"]
     receiver.wait("/a")
     receiver.wait("/item")
+    second = run(client, name="second", concurrency_key="only", definition={"steps": STEPS})["id"]
     until(lambda: status(client, first)["awaiting"] and client.get(f"/v1/workflows/{second}").json["status"] == "BLOCKED")
     until(lambda: steps(client, first)[("m", 1, "ITEM")]["status"] == "BLOCKED")
     ids = {(name, item): x["id"] for (name, item, _), x in steps(client, first).items()}
