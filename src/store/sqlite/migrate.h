@@ -1,8 +1,7 @@
 #pragma once
 /* store/sqlite/migrate.h - the versions of the schema: listing those that are applied, and migrating up and down.
  *
- * Each version runs in one transaction with its row in table migrations. store_sqlite_open migrates up by
- * itself. */
+ * Each version runs in one transaction with its row in table migrations. store_sqlite_open migrates up by itself. */
 #include "store/common/migrations.h"
 
 /* Lists all versions that are known or applied, by version. Only reads; a server may run. If the directory has no file,
