@@ -43,15 +43,13 @@ def create(client, receiver, path, dues_ms):
     return made
 
 
-def losses(client, ids):
-    """How often each was recorded as lost, where it was."""
-    found = {}
-    for task_id in ids:
-        runs = client.all(f"/v1/tasks/{task_id}/executions", "executions")
-        lost = sum(run["status"] == "LOST" for run in runs)
-        if lost:
-            found[task_id] = lost
-    return found
+def attempts_of(client, ids):
+    return {i: client.all(f"/v1/tasks/{i}/executions", "executions") for i in ids}
+
+
+def losses(attempts):
+    """Those of which an attempt was recorded as lost."""
+    return {i for i, runs in attempts.items() if any(run["status"] == "LOST" for run in runs)}
 
 
 def test_what_a_killed_node_had_claimed_ahead_starts_elsewhere_and_only_what_is_in_doubt_is_lost(make_cluster, postgres, database, receiver, counts):
@@ -72,6 +70,12 @@ def test_what_a_killed_node_had_claimed_ahead_starts_elsewhere_and_only_what_is_
     first_ms = {}
     for call in receiver.to("/ahead"):
         first_ms.setdefault(call.task, call.received_ms)
+    # The receiver needs half a second and more to take a thousand calls that come at once: around the burial the nodes' own record counts, and
+    # what the receiver had before it.
+    attempts = attempts_of(client, [i for i, due in made.items() if due > killed_ms - 500 and due < burial_ms + 2000])
+    for task_id, runs in attempts.items():
+        ran_ms = min(to_ms(run["started_at"]) for run in runs if run["status"] != "LOST")
+        first_ms[task_id] = min(first_ms[task_id], ran_ms)
     late_ms = {i: first_ms[i] - due for i, due in made.items()}
     after = [late_ms[i] for i, due in made.items() if due > burial_ms]
     between = [i for i, due in made.items() if killed_ms < due <= burial_ms]
@@ -79,7 +83,7 @@ def test_what_a_killed_node_had_claimed_ahead_starts_elsewhere_and_only_what_is_
     (doubt_ms,) = [int(ms) for ms in postgres.sql("SELECT fires_until_ms FROM nodes WHERE dead", database)]
     assert killed_ms - 500 < doubt_ms <= killed_ms + FENCE_BEATS * cluster.beat_s * 1000 + 100
     cleared = [i for i in between if made[i] > doubt_ms]
-    lost = losses(client, [i for i, due in made.items() if due > killed_ms - 500 and due < burial_ms + 1000])
+    lost = losses(attempts)
     counts(f"killed node, seed {seed}: {len(made)} tasks, {RATE}/s; buried after {burial_ms - killed_ms:.0f} ms; {len(lost)} recorded as lost; late: "
            f"all p99 {quantile(late_ms.values(), 0.99):.0f} max {max(late_ms.values()):.0f} ms, due after the burial p99 "
            f"{quantile(after, 0.99):.0f} max {max(after):.0f} ms")
@@ -174,7 +178,7 @@ def test_a_node_that_leaves_returns_what_it_had_claimed_ahead_at_once(make_clust
     late_ms = [c.received_ms - made[c.task] for c in calls if made[c.task] > left_ms]
     counts(f"leaving node, seed {seed}: {len(late_ms)} tasks due after SIGTERM, late p99 {quantile(late_ms, 0.99):.0f} max {max(late_ms):.0f} ms")
     assert max(late_ms) <= ON_TIME_MS, f"seed {seed}"
-    assert not losses(client, made)
+    assert not losses(attempts_of(client, made))
     leaving.start()
     cluster.stop()
 

@@ -59,9 +59,10 @@ class WorkflowLoad:
         while True:
             try:
                 answer = client.post(path, body, key=key, timeout_s=self.patience_s)
-                if answer.status in expect:
+                # The same request, which we gave up before it was answered: it may yet fail.
+                in_flight = answer.status == 409 and b"request-in-flight" in answer.body
+                if answer.status in expect and not in_flight:
                     return answer
-                in_flight = answer.status == 409 and b"request-in-flight" in answer.body  # the same, which we gave up before it was answered
                 assert in_flight or answer.status == 503, f"{path}: {answer}"
             except (OSError, http.client.HTTPException):
                 pass
@@ -113,14 +114,21 @@ class WorkflowLoad:
         return answer.status == 200 and answer.json["completed_at"] and answer.json
 
     @staticmethod
+    def _page(client, run_id, query="limit=1000"):
+        """Asked again while the store is not back."""
+        answer = until(lambda: (a := client.get(f"/v1/workflows/{run_id}/steps?{query}")).status != 503 and a, ENDS_S, why="no node can read the steps")
+        assert answer.status == 200, answer
+        return answer.json
+
+    @staticmethod
     def _steps(client, run_id):
-        return client.get(f"/v1/workflows/{run_id}/steps?limit=1000").json["steps"]
+        return WorkflowLoad._page(client, run_id)["steps"]
 
     @staticmethod
     def _all_steps(client, run_id):
         steps, query = [], "limit=1000"
         while query:
-            page = client.get(f"/v1/workflows/{run_id}/steps?{query}").json
+            page = WorkflowLoad._page(client, run_id, query)
             steps += page["steps"]
             query = page.get("next_cursor") and f"limit=1000&cursor={page['next_cursor']}"
         return steps
