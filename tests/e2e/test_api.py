@@ -473,9 +473,9 @@ def test_a_bad_element_of_a_batch_fails_alone(client, receiver, far):
 
 
 def test_a_batch_as_lines(client, receiver, far):
-    lines = "\n".join([json.dumps({**far, "delay": "100ms", **receiver.target("/l")}), "", "{nonsense", json.dumps(far)]) + "\r\n"
+    lines = "\n".join([json.dumps({**far, "delay": "100ms", **receiver.target("/l")}), "", " \t\r", "{nonsense", "\0", json.dumps(far)]) + "\r\n"
     answer = client.post("/v1/tasks/batch", raw=lines.encode(), headers={"Content-Type": "application/x-ndjson"})
-    assert (answer.status, answer.json["created"], answer.json["failed"]) == (201, 2, 1), answer
+    assert (answer.status, answer.json["created"], answer.json["failed"]) == (201, 2, 2), answer
     receiver.wait("/l")
 
 

@@ -91,7 +91,7 @@ static bool batch_read_array(struct batch *b)
 static bool batch_line_is_blank(struct str line)
 {
     for (size_t i = 0; i < line.n; i++)
-        if (!strchr(" \t\r", line.p[i]))
+        if (line.p[i] != ' ' && line.p[i] != '\t' && line.p[i] != '\r')
             return false;
     return true;
 }

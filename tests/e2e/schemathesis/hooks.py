@@ -28,7 +28,6 @@ FORMATS = {
     "etag": st.sampled_from(['"1"', '"2"', "*"]),
     "cursor": st.just(NOBODY),
     "icalendar": st.just("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nEND:VCALENDAR\r\n"),
-    "ndjson": st.just('{"target_type": "NOOP", "delay": "30d"}\n{}\n'),
     "date-time": instants.map(lambda t: t.isoformat(timespec="milliseconds") + "Z"),
 }
 for name, values in FORMATS.items():
@@ -273,6 +272,14 @@ def agree_on_pause(body):
     keep_one(body, "until", "for")
     if body.get("until"):
         body["until"] = "2199-01-01T00:00:00Z"
+    if body.get("for"):
+        body["for"] = "1h"  # neither 0 nor centuries
+
+
+def agree_on_dependencies(body):
+    """Each task once, whether as an id or within an object."""
+    named = {d if isinstance(d, str) else d["task"]: d for d in body["depends_on"] or []}
+    body["depends_on"] = list(named.values()) or body["depends_on"]
 
 
 def agree_on_queue(body):
@@ -304,7 +311,8 @@ def agree_on_query(case):
         drop(query, "weekends", "time_zone")
 
 
-FIXES = {"pauseTask": agree_on_pause, "pauseWorkflow": agree_on_pause, "bulk": agree_on_bulk,
+FIXES = {"pauseTask": agree_on_pause, "pauseRecurringTask": agree_on_pause, "pauseWorkflow": agree_on_pause,
+         "addDependencies": agree_on_dependencies, "bulk": agree_on_bulk,
          "createTask": agree, "preview": agree, "createRecurringTask": lambda b: agree(b, True),
          "createRecurringTaskToo": lambda b: agree(b, True), "putQueue": agree_on_queue, "editQueue": agree_on_queue,
          "createKey": agree_on_key, "editTenant": lambda b: drop(b, "disabled"),
