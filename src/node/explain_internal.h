@@ -3,7 +3,7 @@
  *
  *  - explain.c: the walk, and what it comes to
  *  - explain_gates.c: time, pauses, workers, slots of keys and overlap
- *  - explain_lines.c: rates, limits and places: gates with a line
+ *  - explain_limits.c: rates, limits and places: gates with a line
  *  - explain_breakers.c: circuit breakers and busy hosts
  *  - explain_facts.c: what the store knows */
 #include "node/explain.h"

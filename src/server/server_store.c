@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "api/server/auth.h"
+#include "api/auth/auth.h"
 #include "base/log.h"
 #include "core/time/offset.h"
 #include "platform/clock_offset.h"

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/auth/auth.h"
 #include "api/server/api_server.h"
-#include "api/server/auth.h"
 #include "model/store_memory.h"
 #include "platform/batcher.h"
 #include "platform/clock_system.h"

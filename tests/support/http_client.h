@@ -12,8 +12,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "api/auth/auth.h"
 #include "api/server/api_server.h"
-#include "api/server/auth.h"
 #include "base/json/json.h"
 #include "base/metrics.h"
 #include "http_socket.h"

@@ -12,7 +12,7 @@
  * Everything in the setup must outlive the server. The writer must be driven until api_server_stop has returned. */
 #include <stdatomic.h>
 
-#include "api/server/client_identity.h"
+#include "api/auth/client_identity.h"
 #include "base/json/jsonw.h"
 #include "base/metrics.h"
 #include "http/server.h"

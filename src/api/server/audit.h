@@ -5,7 +5,7 @@
  * left by routes with ROUTE_WRITES or ROUTE_AUDITED. The other routes that write are those of leases: what a worker did
  * with a task is in the executions. An internal request leaves none: the job that it belongs to left one when it was
  * created. */
-#include "api/server/key_failures.h"
+#include "api/auth/key_failures.h"
 #include "api/server/timers.h"
 #include "port/store.h"
 

@@ -2,10 +2,10 @@
 /* api/server/internal.h - the private state of the server, for its own files and for the resources. */
 #include <pthread.h>
 
+#include "api/auth/key_failures.h"
 #include "api/live/live.h"
 #include "api/live/live_streams.h"
 #include "api/resource/uncertain_writes.h"
-#include "api/server/key_failures.h"
 #include "api/server/openapi.h"
 #include "api/server/pool.h"
 #include "api/server/request.h"

@@ -1,7 +1,7 @@
 #pragma once
 /* api/server/routes.h - the one table of routes. To add a route, add a row. Tests compare the table with openapi.json.
  * All functions: any thread. */
-#include "api/server/auth.h"
+#include "api/auth/auth.h"
 #include "base/str.h"
 #include "base/uuid.h"
 

@@ -3,7 +3,7 @@
  * The node that acts for all hands over how all rules stand, once a minute, and not only what has changed: so what a
  * leader did not finish, the next one does. The id of an incident is derived from the setting, the rule and the first
  * minute, so that two leaders open one incident. */
-#include "api/server/auth.h"
+#include "api/auth/auth.h"
 #include "server/notify/internal.h"
 
 enum { DETAIL_MAX = 300 };

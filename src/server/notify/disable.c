@@ -1,7 +1,7 @@
 /* A setting whose messages have all failed for five days is disabled: nobody reads them, and each costs eight attempts.
  * That is an act with an audit row, and the settings of the tenant default that want alerts are told of it. */
+#include "api/auth/auth.h"
 #include "api/server/audit.h"
-#include "api/server/auth.h"
 #include "base/log.h"
 #include "server/notify/internal.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 /* server/settings/tls_settings.h - the settings api.tls.… and api.plaintext. */
-#include "api/server/client_identity.h"
+#include "api/auth/client_identity.h"
 #include "base/option/option.h"
 
 struct tls_settings {

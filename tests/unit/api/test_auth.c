@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/server/auth.h"
+#include "api/auth/auth.h"
 #include "model/store_memory.h"
 #include "port/crypto.h"
 

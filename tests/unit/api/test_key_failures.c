@@ -1,7 +1,7 @@
-/* Requests without a valid API key (api/server/key_failures.h), by a clock of the test. */
+/* Requests without a valid API key (api/auth/key_failures.h), by a clock of the test. */
 #include <arpa/inet.h>
 
-#include "api/server/key_failures.h"
+#include "api/auth/key_failures.h"
 #include "check.h"
 
 static int64_t now_ns;

@@ -1,9 +1,9 @@
 #pragma once
-/* api/server/client_identity.h - who a client is by its certificate: the settings api.tls.identities.
+/* api/auth/client_identity.h - who a client is by its certificate: the settings api.tls.identities.
  *
  * The names of a certificate are compared in the order of tls.h: URIs, DNS names, e-mail addresses. The first one that
  * has an identity counts. */
-#include "api/server/auth.h"
+#include "api/auth/auth.h"
 #include "http/tls.h"
 
 struct client_identity {

@@ -1,5 +1,5 @@
 /* The lines of a minute are few, so they are searched one by one. */
-#include "api/server/key_failures.h"
+#include "api/auth/key_failures.h"
 
 static const int64_t second_ns = 1000000000;
 

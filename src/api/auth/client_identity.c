@@ -1,4 +1,4 @@
-#include "api/server/client_identity.h"
+#include "api/auth/client_identity.h"
 
 const struct client_identity *client_identity_find(const struct client_identities *all, const struct tls_client *c)
 {

@@ -1,6 +1,6 @@
 /* One lock guards the cache. It is held for a lookup and a copy; the HMAC is computed outside of it. The cache holds
  * the hash from the stored row, never the text of a key. */
-#include "api/server/auth.h"
+#include "api/auth/auth.h"
 
 #include <assert.h>
 #include <stdatomic.h>

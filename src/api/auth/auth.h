@@ -1,5 +1,5 @@
 #pragma once
-/* api/server/auth.h - authentication: API keys, their scopes, and a cache of the keys in use.
+/* api/auth/auth.h - authentication: API keys, their scopes, and a cache of the keys in use.
  *
  * A key is `bf_`, 10 characters of id, 30 random characters (178 bits) and 6 characters of checksum, all base62.
  * Because of the checksum, a mistyped or truncated key is recognised without reading the store. The key is shown once.

@@ -1,5 +1,5 @@
 #pragma once
-/* api/server/key_failures.h - requests without a valid API key: counted by their reason, recorded, and limited for each
+/* api/auth/key_failures.h - requests without a valid API key: counted by their reason, recorded, and limited for each
  * address (http/peers.h: of IPv6, its /64).
  *
  * A key is always looked up first, so a valid key passes whatever else comes from its address: behind a proxy, all
@@ -15,7 +15,7 @@
  * Any thread. */
 #include <pthread.h>
 
-#include "api/server/auth.h"
+#include "api/auth/auth.h"
 #include "base/metrics.h"
 #include "http/peer_buckets.h"
 #include "port/clock.h"
