@@ -2,8 +2,8 @@
 /* node/explain.h - what will happen to a task, and what stands between it and its start, as far as its node knows.
  *
  * A task meets gates one after the other. Each gate says until when it holds the task, or that this cannot be known.
- * The walk (explain.c) goes through all of them (explain_gates.c, explain_limits.c, explain_breakers.c) and adds up: the
- * time to which the known gates put the task off is never later than its start. So if the task expires before that
+ * The walk (explain.c) goes through all of them (explain_gates.c, explain_limits.c, explain_breakers.c) and adds up:
+ * the time to which the known gates put the task off is never later than its start. So if the task expires before that
  * time, it will not run, whatever the other gates do.
  *
  * The answer holds if nobody changes anything, and it looks EXPLAIN_NEAR_MS ahead: if the task is due later, calls of

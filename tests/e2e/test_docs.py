@@ -260,9 +260,9 @@ def test_metrics_that_pages_name_exist():
 
 
 def test_scopes_are_those_of_the_code():
-    scopes = set(re.findall(r'X\(\w+, "([a-z:]+)"\)', read("src/api/auth/auth.h")))
+    scopes = set(re.findall(r'X\(\w+, "([a-z:-]+)"\)', read("src/api/auth/scopes.h")))
     told = re.search(r"^\| scope \| allows \|\n\|---\|---\|\n(.*?)^$", read("docs/TENANTS.md"), re.M | re.S)[1]
-    assert {scope for row in told.splitlines() for scope in re.findall(r"`([a-z:]+)`", row.split("|")[1])} == scopes
+    assert {scope for row in told.splitlines() for scope in re.findall(r"`([a-z:-]+)`", row.split("|")[1])} == scopes
 
 
 def test_causes_of_delays_are_those_of_the_code():

@@ -16,13 +16,6 @@ static const char base62[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 #define ADMIN_KEY_ID "admin00001"
 #define CODE_SCOPES  "login" /* of a login code; no key can have it */
 
-static const char *const scope_names[] = { [SCOPE_PUBLIC] = "public",
-                                           [SCOPE_ANY] = "any",
-#define X(id, name) [SCOPE_##id] = name,
-                                           SCOPE_MAP(X)
-#undef X
-};
-
 struct auth_cached_key {
     char id[AUTH_ID + 1];
     struct identity who;
@@ -39,29 +32,6 @@ struct auth {
     size_t pepper_size;
     _Atomic uint64_t changes; /* of keys and tenants; a row that was read before the last one is not cached */
 };
-
-const char *scope_name(enum scope s)
-{
-    assert((size_t)s < array_count(scope_names) && scope_names[s]);
-    return scope_names[s];
-}
-
-uint32_t scopes_parse(struct str words)
-{
-    uint32_t scopes = 0;
-    struct str rest = words, word;
-    while (str_cut(&rest, ' ', &word))
-        for (size_t s = SCOPE_ANY + 1; s < array_count(scope_names); s++)
-            if (str_eq(word, str_from(scope_names[s])))
-                scopes |= 1U << s;
-    return scopes;
-}
-
-void scopes_names(struct buf *out)
-{
-    for (size_t s = SCOPE_ANY + 1; s < array_count(scope_names); s++)
-        buf_printf(out, "%s%s", s > SCOPE_ANY + 1 ? ", " : "", scope_names[s]);
-}
 
 bool identity_may(const struct identity *who, enum scope scope)
 {

@@ -13,6 +13,7 @@
  * the reader. */
 #include <pthread.h>
 
+#include "api/auth/scopes.h"
 #include "base/buf.h"
 #include "port/clock.h"
 #include "port/store.h"
@@ -29,40 +30,6 @@ enum {
     TENANT_DEFAULT = 1,
 };
 
-/* The scope that a route requires. SCOPE_NONE means "no scope was given": a route with it does not compile. ADMIN
- * includes every scope. */
-#define SCOPE_MAP(X)                                                                                                   \
-    X(TASKS_READ, "tasks:read")                                                                                        \
-    X(TASKS_WRITE, "tasks:write")                                                                                      \
-    X(TASKS_LEASE, "tasks:lease")                                                                                      \
-    X(DLQ_READ, "dlq:read")                                                                                            \
-    X(QUEUES_READ, "queues:read")                                                                                      \
-    X(QUEUES_WRITE, "queues:write")                                                                                    \
-    X(CALENDARS_READ, "calendars:read")                                                                                \
-    X(CALENDARS_WRITE, "calendars:write")                                                                              \
-    X(DLQ_WRITE, "dlq:write")                                                                                          \
-    X(WORKFLOWS_READ, "workflows:read")                                                                                \
-    X(WORKFLOWS_WRITE, "workflows:write")                                                                              \
-    X(WORKFLOWS_SIGNAL, "workflows:signal")                                                                            \
-    X(WORKFLOWS_SIGNAL_AS, "workflows:signal-as")                                                                      \
-    X(STATUS_READ, "status:read")                                                                                      \
-    X(AUDIT_READ, "audit:read")                                                                                        \
-    X(NOTIFICATIONS_READ, "notifications:read")                                                                        \
-    X(NOTIFICATIONS_WRITE, "notifications:write")                                                                      \
-    X(SIGNING_KEYS_READ, "signing-keys:read")                                                                          \
-    X(SIGNING_KEYS_WRITE, "signing-keys:write")                                                                        \
-    X(METRICS_READ, "metrics:read")                                                                                    \
-    X(ADMIN, "admin")
-enum scope {
-    SCOPE_NONE,
-    SCOPE_PUBLIC,
-    SCOPE_ANY, /* any valid key: the route shows or ends what the key itself is */
-#define X(id, name) SCOPE_##id,
-    SCOPE_MAP(X)
-#undef X
-};
-const char *scope_name(enum scope s); /* "public" for SCOPE_PUBLIC, "any" for SCOPE_ANY */
-
 /* For requests that wait: how long the check of a key holds. */
 struct identity_check {
     uint64_t changes;   /* of keys and tenants before it (auth_check_again) */
@@ -78,8 +45,6 @@ struct identity {
     char key_name[AUTH_NAME_BYTES + 1]; /* when the key was looked up; empty: it has none, or is no key */
     struct identity_check check;
 };
-uint32_t scopes_parse(struct str words); /* unknown words give no scope */
-void scopes_names(struct buf *out);      /* the names of all scopes, separated by commas */
 bool identity_may(const struct identity *who, enum scope scope);
 
 struct auth;

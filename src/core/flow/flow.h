@@ -1,53 +1,14 @@
 #pragma once
 /* core/flow/flow.h - what a run of a workflow does next, as pure decisions over its definition (core/flow/dag.h).
  *
- * | edge | met by | broken by |
- * |---|---|---|
- * | MUST_SUCCEED | COMPLETED | FAILED, EXPIRED, CANCELLED, a broken skip |
- * | MUST_NOT_FAIL | COMPLETED, a clean skip | the same |
- * | MUST_FINISH | every final state | |
- * | MUST_FAIL | FAILED, EXPIRED | |
- *
- * | join | starts | is skipped |
- * |---|---|---|
- * | ALL | all met | first broken; all arrived, not all met |
- * | ANY | first met | all arrived, none met |
- * | SOME | all arrived, one met | all arrived, none met |
- *
- * An arrival says that a parent is final. A step counts the arrivals of its edges. Counts only grow, so their order has
- * no effect: a join that is decided stays decided the same way. A skip by the join is broken if an edge is; a skip by a
- * condition or by hand is clean.
- *
  * The store counts arrivals in the transaction that makes a step final (port/store/dependencies.h). It knows edges and
  * joins, but no definitions. Who retries, reruns or ends a run asks for the state of all its steps (flow_state).
  *
  * The end of a run. A run waits for its steps with `ends_run`: if these are final, all others are, too, because a child
  * that waits for its parent in any case is not final before it. That does not hold for a step that was decided by hand
  * or was kept by a retry: it did not wait for its parents. So who ends a run looks for open steps first. */
-#include "core/flow/dag.h"
+#include "core/flow/flow_join.h"
 #include "core/task/task.h"
-
-/* How a step ended. */
-enum flow_outcome {
-    FLOW_OPEN, /* it has not */
-    FLOW_COMPLETED,
-    FLOW_FAILED,
-    FLOW_EXPIRED,
-    FLOW_CANCELLED,
-    FLOW_SKIPPED, /* clean */
-    FLOW_BROKEN,  /* skipped by its join because an edge is broken */
-    FLOW_FORCED,  /* for flow_state only: it has not ended, and a user lets it run whatever its join says */
-};
-
-struct flow_counts {
-    uint32_t arrived, met, broken;
-};
-
-enum flow_decision { FLOW_WAIT, FLOW_START, FLOW_SKIP, FLOW_SKIP_BROKEN };
-
-/* Also for the dependencies of plain tasks. */
-struct flow_counts flow_arrival(enum dag_type type, enum flow_outcome parent); /* parent is final */
-enum flow_decision flow_decide(enum dag_join join, uint32_t expected, struct flow_counts c);
 
 enum task_state flow_task_state(enum flow_outcome o); /* o is an end */
 

@@ -1,5 +1,5 @@
 #pragma once
-/* core/notify/notification.h - one message about an incident: its state, and its text for each channel.
+/* core/notify/notification.h - one message about an incident: its state and its attempts.
  *
  * A message has the same id however often it is sent. It is made in the transaction that changes its incident. The node
  * that sends it takes it for a while. If that node does not report in time, the message is sent again. */
@@ -89,24 +89,3 @@ bool notification_is_young(const struct notification *m, int64_t now_ms);
 /* When the next attempt comes after one that failed; 0: there is none. asked_ms: Retry-After; -1: none. A place that
  * asks for longer than the message has left gets it once more shortly before its end. */
 int64_t notification_retry_at(const struct notification *m, int64_t asked_ms, int64_t now_ms);
-
-/* What a text is made of. incident NULL: a message without one (TEST, SUPPRESSED). */
-struct notification_facts {
-    const struct notification *message;
-    const struct incident *incident;
-    const struct setting *setting;
-    struct str tenant;
-    int64_t now_ms;
-    struct str site; /* api.public_url: messages link to the dashboard; empty: they do not */
-};
-
-/* One line, then a few more. */
-void notification_title(const struct notification_facts *f, struct buf *out);
-void notification_text(const struct notification_facts *f, struct buf *out);
-
-void notification_webhook(const struct notification_facts *f, struct buf *out); /* JSON, Standard Webhooks */
-void notification_slack(const struct notification_facts *f, struct buf *out);   /* JSON */
-void notification_push(const struct notification_facts *f, const struct channel *c,
-                       struct buf *out); /* JSON, for ntfy */
-/* RFC 5322: headers and body, lines end in CR LF. */
-void notification_mail(const struct notification_facts *f, const struct channel *c, struct str from, struct buf *out);

@@ -5,10 +5,11 @@
 #include <stdio.h>
 
 #include "base/rfc3339.h"
+#include "core/task/backoff.h"
 #include "core/task/retry_rules.h"
 #include "core/task/trace.h"
 
-enum { RETRY_AFTER_MAX_MS = 86400000, EXPIRED_ERROR_MAX = 400, EXPIRED_TEXT = EXPIRED_ERROR_MAX + 128 };
+enum { EXPIRED_ERROR_MAX = 400, EXPIRED_TEXT = EXPIRED_ERROR_MAX + 128 };
 
 /* Most tasks succeed. Only an outcome that may fail the task needs its place. */
 static bool settle_may_fail(const struct outcome *o)
@@ -54,28 +55,6 @@ bool outcome_is_final(const struct outcome *o)
     if (s == 408 || s == 425 || s == 429)
         return false;
     return s >= 300 && s < 500; /* a redirect is not followed: a retry would not change it */
-}
-
-static int64_t settle_double_delay(int64_t delay_ms, int64_t max_ms)
-{
-    return delay_ms > max_ms / 2 ? max_ms : delay_ms * 2;
-}
-
-int64_t retry_delay_ms(const struct retry_policy *p, const struct outcome *o, int attempts, struct prng *random)
-{
-    assert(attempts > 0);
-    int64_t asked_ms = min_of(o->retry_after_ms, (int64_t)RETRY_AFTER_MAX_MS); /* -1: for nothing */
-    if (asked_ms >= 0 && !o->http_status)                                      /* the user's own worker says when */
-        return asked_ms;
-    int64_t delay = p->base_delay_ms;
-    for (int i = 1; p->backoff == BACKOFF_EXPONENTIAL && i < attempts && delay < p->max_delay_ms; i++)
-        delay = settle_double_delay(delay, p->max_delay_ms);
-    if (asked_ms < 0 && (o->http_status == 429 || o->http_status == 503))
-        delay = settle_double_delay(delay, p->max_delay_ms); /* the target is overloaded and did not say for how long */
-    delay = min_of(delay, p->max_delay_ms);
-    delay = p->jitter == JITTER_FULL ? prng_between(random, 0, delay) : delay;
-    /* A target that asks for less than the backoff must not use up the attempts: "Retry-After: 0" is a common default. */
-    return max_of(asked_ms, delay);
 }
 
 /* The same attempt always gets the same id, so its row is written once, however often it is reported. */
@@ -218,7 +197,7 @@ static struct verdict settle_failed(const struct settle_facts *t, const struct o
     v.last_error = o->error;
     if (!settle_may_retry(t, o, v.attempts, &policy))
         return v;
-    int64_t due_ms = now_ms + retry_delay_ms(&policy, o, v.attempts, random);
+    int64_t due_ms = now_ms + backoff_delay_ms(&policy, o, v.attempts, random);
     if (is_expired(t->expires_ms, due_ms)) {
         v.next = TASK_EXPIRED;
         v.last_error = settle_expired_error(t, due_ms, o->error, a);

@@ -125,9 +125,5 @@ int64_t settle_completed_ms(const struct verdict *v, int64_t now_ms);
 struct verdict settle(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random,
                       struct arena *a);
 
-/* The delay before attempt n + 1 after n outcomes, within [0, max_delay]. If the target sent Retry-After, that delay
- * instead: it may be longer, up to one day. */
-int64_t retry_delay_ms(const struct retry_policy *p, const struct outcome *o, int attempts, struct prng *random);
-
 /* Final failures: redirects, 4xx except 408, 425 and 429, and targets that Belfry refuses to call. */
 bool outcome_is_final(const struct outcome *o);

@@ -1,4 +1,4 @@
-// What a key may do, in words. The scopes are those of src/api/auth/auth.h; a test compares them.
+// What a key may do, in words. The scopes are those of src/api/auth/scopes.h; a test compares them.
 
 /** @type {[string, string, string][]} */
 export const SCOPES = [

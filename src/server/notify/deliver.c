@@ -4,6 +4,7 @@
 
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "core/notify/channel_formats.h"
 #include "port/signer.h"
 #include "server/notify/internal.h"
 
@@ -19,7 +20,7 @@ enum {
 /* ---- the request ---- */
 
 struct draft {
-    struct notification_facts facts;
+    struct channel_facts facts;
     struct channel channel; /* with its secrets opened */
     struct signer signer;   /* of its signing key */
     struct buf body;
@@ -65,16 +66,16 @@ static void deliver_sign(struct draft *d)
 
 static void deliver_write(struct draft *d, const struct notifier *n)
 {
-    const struct notification_facts *f = &d->facts;
+    const struct channel_facts *f = &d->facts;
     struct send_request *r = &d->request;
     r->url = d->channel.url;
     r->timeout_ms = MESSAGE_TIMEOUT_MS;
     switch ((enum channel_kind)f->message->channel) {
-    case CHANNEL_HTTP_WEBHOOK: notification_webhook(f, &d->body); break;
-    case CHANNEL_SLACK_WEBHOOK: notification_slack(f, &d->body); break;
-    case CHANNEL_PUSH: notification_push(f, &d->channel, &d->body); break;
+    case CHANNEL_HTTP_WEBHOOK: channel_webhook(f, &d->body); break;
+    case CHANNEL_SLACK_WEBHOOK: channel_slack(f, &d->body); break;
+    case CHANNEL_PUSH: channel_push(f, &d->channel, &d->body); break;
     case CHANNEL_EMAIL:
-        notification_mail(f, &d->channel, n->setup.mail_from, &d->body);
+        channel_mail(f, &d->channel, n->setup.mail_from, &d->body);
         r->mail_from = n->setup.mail_from.p;
         r->mail_to = d->channel.to.v;
         r->mail_to_count = d->channel.to.n;
@@ -212,7 +213,7 @@ void notifier_on_result(struct notifier *n, const struct send_result *r)
 /* ---- taking ---- */
 
 /* Why a message is not sent; NULL: it is. The last group of an incident may be told in the turn that closes it. */
-static const char *deliver_refusal(const struct turn *t, const struct notification_facts *f,
+static const char *deliver_refusal(const struct turn *t, const struct channel_facts *f,
                                    const struct tenant_rules *tenant)
 {
     const struct notification *m = f->message;
@@ -335,7 +336,7 @@ static void deliver_start(struct turn *t, const struct record *r, const struct n
     sender_start(n->sender, &d->request);
 }
 
-static const struct channel *deliver_channel(const struct notification_facts *f)
+static const struct channel *deliver_channel(const struct channel_facts *f)
 {
     int64_t step = f->message->step;
     return step ? &f->setting->steps[step - 1].channel : &f->setting->channel;
@@ -343,7 +344,7 @@ static const struct channel *deliver_channel(const struct notification_facts *f)
 
 /* Whether the message has to wait for its place. If that is closed, the message is put off: it must not hide others
  * that are due. Somebody waits for a test, so it goes at once. */
-static enum err deliver_wait(struct turn *t, const struct record *r, const struct notification_facts *f, int place,
+static enum err deliver_wait(struct turn *t, const struct record *r, const struct channel_facts *f, int place,
                              bool *ret, struct error *e)
 {
     struct notification m = *f->message;
@@ -360,7 +361,7 @@ static enum err deliver_wait(struct turn *t, const struct record *r, const struc
 
 /* The message is this node's. If its text cannot be made, that counts as a failed attempt. */
 static enum err deliver_send(struct turn *t, const struct record *r, struct notification *m,
-                             const struct notification_facts *f, int place, struct error *e)
+                             const struct channel_facts *f, int place, struct error *e)
 {
     struct draft *d = arena_new(&t->arena, struct draft);
     if (!d)
@@ -389,7 +390,7 @@ static enum err deliver_take(struct turn *t, struct record *r, struct error *e)
     struct notification m;
     struct deliver_incident incident = { 0 };
     struct tenant_rules tenant = { 0 };
-    struct notification_facts f = { .message = &m, .now_ms = t->now_ms, .site = t->notifier->setup.site };
+    struct channel_facts f = { .message = &m, .now_ms = t->now_ms, .site = t->notifier->setup.site };
     if (notification_read(r->doc, &t->arena, &m, e) || deliver_read_incident(t, r, &incident, &f.incident, e) ||
         notifier_setting(t, r->tenant, r->setting, &f.setting, e))
         return e->code;

@@ -66,6 +66,6 @@ def test_no_inline_style_or_script():
 
 
 def test_keys_are_offered_the_scopes_that_the_server_knows():
-    known = re.findall(r'^    X\([A-Z_]+, "([a-z:-]+)"\)', (ROOT / "src/api/auth/auth.h").read_text(encoding="utf-8"), re.M)
+    known = re.findall(r'^    X\([A-Z_]+, "([a-z:-]+)"\)', (ROOT / "src/api/auth/scopes.h").read_text(encoding="utf-8"), re.M)
     offered = re.findall(r"^    \['([a-z:-]+)', ", (FOLDER / "view/scopes.js").read_text(encoding="utf-8"), re.M)
     assert known and sorted(known) == sorted(offered)

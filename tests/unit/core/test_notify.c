@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/json/json.h"
-#include "core/notify/notification.h"
+#include "core/notify/channel_formats.h"
 
 #define NOW INT64_C(1770710400000) /* 2026-02-10T08:00:00Z */
 enum { SECOND = 1000, MINUTE = 60000, HOUR = 3600000 };
@@ -361,7 +361,7 @@ static void check_title_of(int64_t told, int64_t count, int tasks, enum notifica
     struct setting s = some_setting();
     struct incident i = some_incident(true);
     struct notification m = { .id = id_of(9), .incident = i.id, .type = type, .created_ms = NOW };
-    struct notification_facts f = { &m, &i, &s, S("default"), NOW, S("") };
+    struct channel_facts f = { &m, &i, &s, S("default"), NOW, S("") };
     cleanup_with(buf_release) struct buf title;
     for (int n = 1; n < tasks; n++)
         assert_true(
@@ -371,7 +371,7 @@ static void check_title_of(int64_t told, int64_t count, int tasks, enum notifica
     i.changed = changed;
     incident_carry_out(&i, &(struct incident_plan){ .close = type == MESSAGE_CLOSED }, NOW);
     buf_init(&title, 65536);
-    notification_title(&f, &title);
+    channel_title(&f, &title);
     assert_string_equal(buf_cstr(&title), expected);
 }
 
@@ -416,13 +416,13 @@ static void texts_for_slack_end_at_a_character(void **state)
     struct setting s = some_setting();
     struct incident i = some_incident(false);
     struct notification m = { .id = id_of(9), .incident = i.id, .type = MESSAGE_OPENED, .created_ms = NOW };
-    struct notification_facts f = { &m, &i, &s, S("default"), NOW, S("") };
+    struct channel_facts f = { &m, &i, &s, S("default"), NOW, S("") };
     cleanup_with(buf_release) struct buf out;
     char error[2000];
     memset(error, '<', sizeof error);
     i.tasks[0].error = (struct str){ error, sizeof error };
     buf_init(&out, 65536);
-    notification_slack(&f, &out);
+    channel_slack(&f, &out);
     assert_non_null(strstr(buf_cstr(&out), "&lt;&lt;\"}}]}")); /* the last entity is whole */
 }
 
@@ -492,13 +492,13 @@ static void names_stay_on_their_line(void **state)
     struct setting s = some_setting();
     struct incident i = some_incident(false);
     struct notification m = { .id = id_of(9), .incident = i.id, .type = MESSAGE_OPENED, .created_ms = NOW };
-    struct notification_facts f = { &m, &i, &s, S("default"), NOW, S("") };
+    struct channel_facts f = { &m, &i, &s, S("default"), NOW, S("") };
     cleanup_with(buf_release) struct buf title, text;
     i.tasks[0].name = S("a\r\nKind: SUCCESS\xe2\x80\xae\xff z");
     buf_init(&title, 65536);
     buf_init(&text, 65536);
-    notification_title(&f, &title);
-    notification_text(&f, &text);
+    channel_title(&f, &title);
+    channel_text(&f, &text);
     assert_string_equal(buf_cstr(&title), "Belfry: 'a  Kind: SUCCESS   z' failed");
     assert_null(strstr(buf_cstr(&text), "\nKind: SUCCESS"));
     assert_non_null(strstr(buf_cstr(&text), "\n- a  Kind: SUCCESS   z ("));
@@ -510,7 +510,7 @@ static void a_text_says_the_reason_first_and_ids_last(void **state)
     struct setting s = some_setting();
     struct incident i = some_incident(false);
     struct notification m = { .id = id_of(9), .incident = i.id, .type = MESSAGE_OPENED, .created_ms = NOW };
-    struct notification_facts f = { &m, &i, &s, S("default"), NOW, S("") };
+    struct channel_facts f = { &m, &i, &s, S("default"), NOW, S("") };
     static const char *const lines[] = {
         "Reason: HTTP 500\n", "- ",        "Host: api.example.com\n", "First: ", "Kind: ", "Cause: ",
         "Incident: ",         "Setting: ", "Tenant: default\n"
@@ -518,14 +518,14 @@ static void a_text_says_the_reason_first_and_ids_last(void **state)
     cleanup_with(buf_release) struct buf text;
     i.host = S("api.example.com");
     buf_init(&text, 65536);
-    notification_text(&f, &text);
+    channel_text(&f, &text);
     const char *rest = buf_cstr(&text);
     for (size_t k = 0; k < array_count(lines); k++, rest = strchr(rest, '\n') + 1)
         assert_memory_equal(rest, lines[k], strlen(lines[k]));
     assert_string_equal(rest, "");
     m.type = MESSAGE_CLOSED;
     buf_reset(&text);
-    notification_text(&f, &text);
+    channel_text(&f, &text);
     assert_memory_equal(buf_cstr(&text), "It was: HTTP 500\n", 17);
 }
 
@@ -620,10 +620,10 @@ static void mail_has_the_headers_that_a_machine_must_send(void **state)
     struct notification m = { .id = id_of(9), .incident = i.id, .type = MESSAGE_OPENED, .created_ms = NOW };
     struct str to[] = { S("a@example.com"), S("b@example.com") };
     struct channel c = { .to = { to, 2 } };
-    struct notification_facts f = { &m, &i, &s, S("default"), NOW, S("") };
+    struct channel_facts f = { &m, &i, &s, S("default"), NOW, S("") };
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 65536);
-    notification_mail(&f, &c, S("belfry@example.com"), &out);
+    channel_mail(&f, &c, S("belfry@example.com"), &out);
     const char *text = buf_cstr(&out);
     assert_non_null(strstr(text, "To: a@example.com,\r\n b@example.com\r\n"));
     assert_non_null(strstr(text, "Subject: =?utf-8?B?"));
