@@ -184,6 +184,21 @@ def test_a_task_explains_what_holds_it(client, receiver):
 
 
 @pytest.mark.cluster
+def test_a_schedule_that_starts_nothing_explains_that_its_runs_go_on(client, receiver):
+    hold = threading.Event()
+    receiver.answer("/slow", Reply(hold=hold))
+    made = client.create(interval_seconds=3600, overlap_policy="ALLOW", **receiver.target("/slow"))["id"]
+    receiver.wait("/slow")
+    client.act(made, "pause")
+    assert "resume it; 1 run of it goes on" in gate(client, made)["explanation"]
+    client.act(made, "resume")
+    client.act(made, "cancel")
+    assert gate(client, made)["explanation"].endswith("; 1 run of it goes on")
+    hold.set()
+    until(lambda: "goes on" not in gate(client, made)["explanation"])
+
+
+@pytest.mark.cluster
 def test_a_task_without_a_slot_names_who_holds_it(client, receiver):
     hold = threading.Event()
     receiver.answer("/slow", Reply(hold=hold))

@@ -13,7 +13,7 @@
 
 #define STOPPED_RUN  "it is being stopped, and no step starts; "
 #define PAUSED_STEPS "steps that run finish, and no other starts"
-enum { HOLDERS_SHOWN = 10, NOTE_MAX = 1024 };
+enum { HOLDERS_SHOWN = 10, NOTE_MAX = 1024, BEGUN_MAX = 1000 };
 
 /* ---- the answer ---- */
 
@@ -44,6 +44,7 @@ struct explain_names {
     struct run_place place;
     struct str holders[SLOTS_MAX][HOLDERS_SHOWN]; /* the names of tasks that hold its slots; empty: none */
     int64_t deadline_ms;                          /* of its run; 0: none */
+    char begun[64]; /* of a recurring task that starts nothing: its runs under way, as the end of a sentence */
 };
 
 /* The holders of the slot that it waits for. */
@@ -307,6 +308,24 @@ static enum handled explain_signal(struct request *q, const struct task *t, cons
 
 /* ---- reasons in the row ---- */
 
+/* Neither a pause nor a cancel ends the runs of a recurring task that have begun. */
+static enum err explain_count_begun(struct request *q, struct reader *r, const struct task *t, struct error *e)
+{
+    struct explain_names *names = q->context;
+    struct task_filter running = {
+        .tenant = t->tenant, .parent = t->id, .states = 1u << TASK_RUNNING, .shown_at_ms = q->now_ms
+    };
+    size_t n = 0;
+    if (t->kind != TASK_RECURRING || (t->state != TASK_PAUSED && !task_is_final(t->state)))
+        return ERR_OK;
+    if (reader_count(r, &running, BEGUN_MAX, &n, e))
+        return e->code;
+    if (n > 0)
+        snprintf(names->begun, sizeof names->begun, "; %zu%s run%s of it go%s on", n, n == BEGUN_MAX ? " or more" : "",
+                 n == 1 ? "" : "s", n == 1 ? "es" : "");
+    return ERR_OK;
+}
+
 static enum handled explain_final(struct request *q, const struct task *t)
 {
     struct explanation x = { .outcome = EXPLAIN_WILL_ENDED, .estimate_ms = t->completed_ms, .position = -1 };
@@ -314,8 +333,8 @@ static enum handled explain_final(struct request *q, const struct task *t)
     struct str error = names->place.error.n ? names->place.error : t->last_error;
     char when[RFC3339_TEXT + 1];
     rfc3339_format(t->completed_ms, when);
-    explain_state(&x, EXPLAIN_FINAL, "it ended at %s%s" STR_FMT, when, error.n ? ": " : "",
-                  STR_ARG(str_utf8_cut(error, 300)));
+    explain_state(&x, EXPLAIN_FINAL, "it ended at %s%s" STR_FMT "%s", when, error.n ? ": " : "",
+                  STR_ARG(str_utf8_cut(error, 300)), names->begun);
     return explain_respond(q, t, NULL, &x);
 }
 
@@ -323,10 +342,12 @@ static enum handled explain_final(struct request *q, const struct task *t)
 static enum handled explain_known_pause(struct request *q, const struct task *t, const struct pause *p)
 {
     struct explanation x = { .position = -1 };
+    const struct explain_names *names = q->context;
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, NOTE_MAX);
     explain_write_pause(&text, p);
-    explain_add(&x, EXPLAIN_PAUSED, p->until_ms, "%s%s", buf_cstr(&text), p->until_ms ? "" : "; resume it");
+    explain_add(&x, EXPLAIN_PAUSED, p->until_ms, "%s%s%s", buf_cstr(&text), p->until_ms ? "" : "; resume it",
+                names->begun);
     if (p->until_ms)
         explain_held_until(t, p->until_ms, &x);
     else
@@ -341,8 +362,8 @@ static enum handled explain_paused(struct request *q, const struct task *t)
     struct pause p;
     if (task_pause(t, &q->arena, &p))
         return explain_known_pause(q, t, &p);
-    explain_add(&x, EXPLAIN_PAUSED, 0,
-                names->place.is_step ? "its run is paused; resume the run" : "it is paused; resume it");
+    explain_add(&x, EXPLAIN_PAUSED, 0, "%s%s",
+                names->place.is_step ? "its run is paused; resume the run" : "it is paused; resume it", names->begun);
     struct task waits = *t;
     if (t->links & (TASK_WAITS | TASK_AWAITS)) /* the expiry of a step counts from its release */
         waits.expires_after_ms = 0;
@@ -641,7 +662,7 @@ enum handled tasks_explain(struct request *q, struct reader *r)
     assert(names); /* there is room for a small object */
     q->context = names;
     if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || request_get_task(q, r, &t, &e) ||
-        run_place_read(q, r, &t, &names->place, &e))
+        run_place_read(q, r, &t, &names->place, &e) || explain_count_begun(q, r, &t, &e))
         return request_fail(q, &e);
     if (task_is_final(t.state))
         return explain_final(q, &t);
