@@ -2,7 +2,6 @@
  * numbers (the days of a month, leap seconds, the year in UTC) are checked after all numbers are read. */
 #include "base/rfc3339.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 enum { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, OFFSET_HOUR, OFFSET_MINUTE, NUMBER_COUNT };
@@ -175,8 +174,8 @@ static void rfc3339_put_digits(char *end, int number)
 
 void rfc3339_format(int64_t ms, char out[RFC3339_TEXT + 1])
 {
+    ms = max_of((int64_t)YEAR_0_MS, min_of(ms, (int64_t)YEAR_9999_END_MS));
     struct civil c = civil_of(floor_div(ms, 1000));
-    assert(date_is_valid(c.date));
     memcpy(out, "0000-00-00T00:00:00.000Z", RFC3339_TEXT + 1);
     rfc3339_put_digits(out + 4, c.date.year);
     rfc3339_put_digits(out + 7, c.date.month);

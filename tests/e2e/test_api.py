@@ -472,6 +472,31 @@ def test_a_bad_element_of_a_batch_fails_alone(client, receiver, far):
     assert receiver.wait("/b")[0].id == answer.json["tasks"][2]["id"]
 
 
+END = "9999-12-31T23:59:59.999Z"
+
+
+@pytest.mark.cluster
+@pytest.mark.text("no task runs")
+def test_the_end_of_the_last_year_is_no_end_of_the_server(client):
+    """What is computed from a time that a user may give, such as an expiry, may be in the year 10000."""
+    step = {"steps": [{"name": "a", "target_type": "NOOP"}]}
+    for path in ("upcoming?from=9999-12-31T23:59:00Z", "upcoming?group_by=hour&from=9999-12-31T23:59:00Z", f"stats?to={END}"):
+        answer = client.get(f"/v1/{path}")
+        assert answer.status == 200 and answer.json["to"] == END, answer
+    for path, body in (("tasks", {"expires_after_seconds": 1}), ("tasks", {"spread_seconds": 86400}), ("preview", {"spread_seconds": 86400}),
+                       ("workflows", {"definition": step, "expires_after_seconds": 3600, "deadline_seconds": 3600})):
+        target = {} if "definition" in body else {"target_type": "NOOP"}
+        answer = client.post(f"/v1/{path}", {"run_at": END, **target, **body})
+        assert answer.status in (200, 201), answer
+    shown = client.get("/v1/tasks").json["tasks"]
+    assert len(shown) == 3 and {t["expires_at"] for t in shown if t.get("expires_after_seconds")} == {END}
+    assert {t["next_execution"] for t in shown} == {END}
+    for task in shown:
+        client.act(task["id"], "pause")
+        assert client.get(f"/v1/tasks/{task['id']}/explain").status == 200
+        assert client.request("PATCH", f"/v1/tasks/{task['id']}", {"expires_after_seconds": 100_000}).json["expires_at"] == END
+
+
 def test_a_batch_as_lines(client, receiver, far):
     lines = "\n".join([json.dumps({**far, "delay": "100ms", **receiver.target("/l")}), "", " \t\r", "{nonsense", "\0", json.dumps(far)]) + "\r\n"
     answer = client.post("/v1/tasks/batch", raw=lines.encode(), headers={"Content-Type": "application/x-ndjson"})

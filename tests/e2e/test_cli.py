@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from conftest import ROOT, TIMEOUT_S
+from server import until
 
 SHOWN = ["serve", "worker", "add", "list", "show", "edit", "pause", "resume", "cancel", "rm", "run", "retry", "history",
          "upcoming", "explain", "deps", "dlq", "workflow", "job", "queue", "breakers", "notify", "calendar", "tenant", "key", "audit", "secrets", "signing-keys", "verify", "node", "workers", "status", "top", "dashboard", "alerts", "watch", "import", "next", "sink", "bench",
@@ -127,6 +128,23 @@ def test_lost_output_is_a_failure(build, args):
                               timeout=TIMEOUT_S, check=False)
     assert done.returncode == 1
     assert re.fullmatch(r"belfry \w+: cannot write the output: No space left on device\n", done.stderr)
+
+
+@pytest.mark.parametrize("args", ["version", "next --json '* * * * *'"])
+def test_output_that_is_closed_is_a_failure(build, args):
+    done = subprocess.run(["sh", "-c", f"exec '{build}/belfry' {args} >&-"], stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 1 and "cannot write the output" in done.stderr, done
+
+
+def test_no_file_gets_the_number_of_a_closed_one(build, tmp_path):
+    """What a server writes for people went into its store, or into a connection."""
+    with subprocess.Popen(["sh", "-c", f"exec '{build}/belfry' serve --listen 127.0.0.1:0 --data-dir '{tmp_path}/data' <&- >&- 2>&-"]) as server:
+        try:
+            until(lambda: (tmp_path / "data/admin.key").exists())
+            assert {os.readlink(f"/proc/{server.pid}/fd/{number}") for number in range(3)} == {"/dev/null"}
+        finally:
+            server.terminate()
+    assert server.returncode == 0
 
 
 # ---- completion ----

@@ -174,7 +174,7 @@ def test_add_refuses_wrong_usage(ask, stub, args, sentence):
 
 
 def test_options_of_add_are_judged(ask):
-    for args in (["--at", "tomorrow"], ["--in", "5"], ["--priority", "10"], ["--max-attempts", "0"], ["--catch-up", "x"]):
+    for args in (["--at", "tomorrow"], ["--in", "5"], ["--priority", "10"], ["--max-attempts", "0"], ["--catch-up", "x"], ["--name", b"a\xff\xfeb"]):
         done = ask("add", "--noop", *args)
         assert done.code == 2 and done.err.startswith(f"belfry add: {args[0]} "), done
 

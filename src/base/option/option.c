@@ -134,10 +134,17 @@ static enum err option_check_choice(const struct option_given_value *g, int64_t 
     return rc;
 }
 
+/* The name of a file may be any bytes, and a body is read by who takes it. */
+static bool option_takes_bytes(const struct option *row)
+{
+    return row->value && (strstr(row->value, "FILE") || strstr(row->value, "DIR") || strstr(row->value, "BODY"));
+}
+
 static enum err option_check_text(const struct option_given_value *g, int64_t *ret)
 {
-    (void)g;
     *ret = 0;
+    if (!str_is_utf8(g->text) && !option_takes_bytes(g->row))
+        return error_field(g->e, g->name, "is not UTF-8 text");
     return ERR_OK;
 }
 
