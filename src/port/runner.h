@@ -8,7 +8,7 @@
  *    started_us is 0: it never began, and leaves no execution.
  *  - A runner never reports OUTCOME_LOST or OUTCOME_RETURNED, and keeps to task->timeout_ms. OUTCOME_HELD with a
  *    positive retry_after_ms: nothing was tried, because the task's tenant has all connections that it may have, or
- *    because this process lacks the key of a secret (lacks_key).
+ *    because this process lacks the key of a secret (lacks_key), or may open no more connections (lacks_file).
  *  - outcome.sent is true unless it is certain that no byte reached the target.
  *  - A run beyond host_calls_max waits in the runner, for as long as it takes. A caller that has better use for its
  *    slots counts its runs by host and keeps to the limit. */

@@ -14,6 +14,8 @@
 #include "runner/noop/runner_noop.h"
 #include "server/settings/options.h"
 
+enum { OWN_DESCRIPTORS = 128 }; /* of stores, brokers, listeners and the loops */
+
 /* Thousands of concurrent calls need thousands of descriptors. */
 static void process_raise_descriptor_limit(void)
 {
@@ -22,6 +24,21 @@ static void process_raise_descriptor_limit(void)
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
+}
+
+size_t process_share_descriptors(size_t calls, size_t connections)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur >= calls + connections + OWN_DESCRIPTORS)
+        return connections;
+    size_t shared = min_of(connections, (size_t)limit.rlim_cur / 2);
+    log_warn("files_too_few", kv_i64("limit", (int64_t)limit.rlim_cur),
+             kv_i64("wanted", (int64_t)(calls + connections + OWN_DESCRIPTORS)),
+             kv_i64("api_connections", (int64_t)shared),
+             kv_cstr("remedy", "let this process open more files (LimitNOFILE, ulimit -Hn), or set worker.concurrency "
+                               "or api.connections lower"));
+    return shared;
 }
 
 /* Batches allocate and free pieces of about 1 MiB. By default malloc maps and unmaps each of them, and the kernel

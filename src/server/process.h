@@ -14,6 +14,10 @@ enum { PROCESS_NAME_TEXT = 96 };
 
 /* Hides the memory, raises the descriptor limit and tunes malloc. Before other threads start. */
 void process_prepare(void);
+/* Tells in the log if the process may open too few descriptors for so many calls at once and so many connections of the
+ * API. Returns how many connections the API may have: half of the descriptors are kept for calls and stores, so that
+ * clients cannot keep tasks from running. */
+size_t process_share_descriptors(size_t calls, size_t connections);
 void process_name(char out[PROCESS_NAME_TEXT]); /* host:pid */
 
 /* trace.*: which spans are recorded, and where they go; texts are borrowed. */

@@ -195,6 +195,8 @@ static void server_start_handles(struct server *a)
 static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
 {
     process_prepare();
+    bool runs_tasks = !a->setup.roles || a->setup.roles & NODE_WORKER;
+    a->setup.http.connections = process_share_descriptors(runs_tasks ? a->setup.slots : 0, a->setup.http.connections);
     a->metrics = metrics_new();
     if (process_open_tracer(&a->setup.trace, a->setup.ca_file, a->metrics, &a->tracer, e))
         return e->code;

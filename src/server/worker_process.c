@@ -437,6 +437,7 @@ static enum err worker_process_start_health_server(struct worker_process *p, str
 static enum err worker_process_assemble(struct worker_process *p, struct error *e)
 {
     process_prepare();
+    process_share_descriptors(p->setup.slots, 0);
     process_name(p->name);
     p->id = worker_process_new_id(p->clock);
     worker_process_measure_machine(p);

@@ -48,6 +48,7 @@ struct outcome {
     enum late_cause late_by;
     struct str aside; /* HELD: the host in whose lane it waits from now on; empty: it stays in its lane */
     bool lacks_key;   /* HELD, by a runner: this process lacks the key of a secret (port/secrets.h) */
+    bool lacks_file;  /* HELD, by a runner: this process may open no more files and connections */
     bool recalled;    /* RETURNED: because a user is about to change it */
     bool sampled;     /* of an attempt that started: its worker records the spans of its trace */
     bool by_step;     /* FAILED, of a run or a map: because a step or an item failed */

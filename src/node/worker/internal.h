@@ -10,7 +10,7 @@
 #include "base/thread_owner.h"
 #include "node/worker/worker.h"
 
-enum { WORKER_RETRY_MS = 200, WORKER_PUBLISH_MAX = 1024, PARKED_MS = 1000, MISSING_KEY_TELL_MS = 60000 };
+enum { WORKER_RETRY_MS = 200, WORKER_PUBLISH_MAX = 1024, PARKED_MS = 1000, LACK_TELL_MS = 60000 };
 
 /* The tasks of one take. It lives until the outcome of its last task was published. */
 struct delivery_batch {
@@ -96,8 +96,9 @@ struct worker {
     struct delivery_batch *arrived;  /* taken, and not started yet */
     bool queue_down;                 /* the last take failed */
     int64_t cpu_used, memory_used;
-    size_t suspects;             /* running */
-    int64_t missing_key_told_ms; /* steady: when the log last said that a key is missing; 0: never */
+    size_t suspects; /* running */
+    /* Steady: when the log last said that a key or a descriptor is missing; 0: never. */
+    int64_t missing_key_told_ms, missing_file_told_ms;
 
     struct io_publish report;
     struct event last_report;

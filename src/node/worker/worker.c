@@ -159,20 +159,32 @@ static void worker_occupy(struct worker *w, const struct task *t, int sign)
 static void worker_tell_missing_key(struct worker *w, const struct outcome *o)
 {
     metric_add(w->setup.metrics, METRIC_TASKS_WITHOUT_KEY, 1);
-    if (w->missing_key_told_ms && w->now.steady_ms - w->missing_key_told_ms < MISSING_KEY_TELL_MS)
+    if (w->missing_key_told_ms && w->now.steady_ms - w->missing_key_told_ms < LACK_TELL_MS)
         return;
     w->missing_key_told_ms = w->now.steady_ms;
     log_error("secrets_key_missing", kv_str("error", o->error),
               kv_cstr("remedy", "give this process the key file of the nodes (secrets.key_file) and restart it"));
 }
 
-/* The runner could not start it: a key or a connection is missing. The task names the process that lacks a key. */
+static void worker_tell_missing_file(struct worker *w)
+{
+    if (w->missing_file_told_ms && w->now.steady_ms - w->missing_file_told_ms < LACK_TELL_MS)
+        return;
+    w->missing_file_told_ms = w->now.steady_ms;
+    log_error("files_used_up", kv_cstr("remedy", "let this process open more files (LimitNOFILE, ulimit -Hn), or set "
+                                                 "worker.concurrency or api.connections lower; its tasks wait"));
+}
+
+/* The runner could not start it: a key or a connection is missing. The task names the process that lacks it. */
 static void worker_hold_done(struct worker *w, struct job *j, struct outcome *o)
 {
     char text[HELD_TEXT];
-    o->late_by = o->lacks_key ? LATE_ROOM : LATE_LIMIT;
-    if (o->lacks_key) {
+    o->late_by = o->lacks_key || o->lacks_file ? LATE_ROOM : LATE_LIMIT;
+    if (o->lacks_key)
         worker_tell_missing_key(w, o);
+    if (o->lacks_file)
+        worker_tell_missing_file(w);
+    if (o->lacks_key || o->lacks_file) {
         snprintf(text, sizeof text, "held: " STR_FMT " (on " STR_FMT ")",
                  STR_ARG(str_utf8_cut(o->error, HELD_TEXT / 2)), STR_ARG(str_utf8_cut(w->setup.name, HELD_TEXT / 4)));
         o->error = str_from(text);

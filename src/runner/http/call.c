@@ -151,7 +151,7 @@ void http_call_reset(struct http_call *c)
     c->http_run = NULL;
     c->run = NULL;
     c->host = NULL;
-    c->is_started = c->is_reached = c->is_blocked = c->is_capped = c->is_head_too_long = false;
+    c->is_started = c->is_reached = c->is_blocked = c->is_capped = c->is_head_too_long = c->lacks_file = false;
     c->response_bytes = c->header_bytes = 0;
     c->retry_after[0] = c->trace_id[0] = '\0';
 }
@@ -350,6 +350,16 @@ struct outcome http_call_lacks_key(struct http_call *c, const char *why)
     return o;
 }
 
+/* That is no fault of the target. */
+struct outcome http_call_lacks_file(struct http_call *c)
+{
+    struct outcome o = http_call_make_outcome(c, OUTCOME_HELD, false);
+    o.lacks_file = true;
+    o.retry_after_ms = FILES_RETRY_MS;
+    o.error = S("no file descriptor is free for its connection");
+    return o;
+}
+
 /* It may wait for the address of its host, or for a call of its host to end: then it never began. */
 struct outcome http_call_cancelled(struct http_call *c)
 {
@@ -388,6 +398,8 @@ static struct outcome http_call_timed_out(struct http_call *c)
 
 static struct outcome http_call_not_connected(struct http_call *c)
 {
+    if (c->lacks_file)
+        return http_call_lacks_file(c);
     if (c->is_blocked && c->host->is_literal)
         return http_call_failure(c, FAILURE_REFUSED, guard_refusal(&c->host->runner->guard, c->host->literal));
     if (c->is_blocked)

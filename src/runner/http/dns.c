@@ -1,7 +1,10 @@
 /* c-ares on the libuv loop: a poll handle for each of its sockets, and one timer for its retries. */
 #include <ares.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "runner/http/internal.h"
 
@@ -167,6 +170,15 @@ static const char *http_dns_error_text(int status)
     }
 }
 
+/* c-ares does not say so: without a descriptor it reads neither /etc/hosts nor answers. */
+static bool http_dns_lacks_file(void)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 && (errno == EMFILE || errno == ENFILE);
+}
+
 static void http_dns_on_answer(void *context, int status, int timeouts, struct ares_addrinfo *found)
 {
     (void)timeouts;
@@ -178,6 +190,7 @@ static void http_dns_on_answer(void *context, int status, int timeouts, struct a
             l.ttl_s = min_of(l.ttl_s, a->ai_ttl);
         }
     }
+    l.lacks_file = l.count == 0 && http_dns_lacks_file();
     q->dns->lookups--;
     q->done(q->context, &l);
     free(q);

@@ -27,6 +27,7 @@ enum {
     OWN_HEADERS = 13,
     HEADER_TEXT = 96,
     ADDRESSES_TEXT = 512,
+    FILES_RETRY_MS = 1000, /* after there was no descriptor for a connection */
 };
 
 /* One sentence and one failure for a name that does not exist and for one with internal addresses: else tasks could
@@ -56,6 +57,7 @@ struct http_host {
     struct address literal;
     enum { HOST_NEW, HOST_LOOKUP, HOST_READY, HOST_FAILED } state;
     enum failure failure; /* if HOST_FAILED, like `why` */
+    bool lacks_file;      /* if HOST_FAILED: there was no descriptor to look it up */
     const char *why;
     int64_t expires_ns;             /* when the name must be looked up again */
     char addresses[ADDRESSES_TEXT]; /* of a name: the allowed ones, in CURLOPT_RESOLVE's format */
@@ -111,6 +113,7 @@ struct http_call {
     long port;
     bool is_tls;
     bool is_started, is_reached, is_blocked, is_capped, is_head_too_long;
+    bool lacks_file;  /* there was no descriptor for its connection */
     bool wants_fresh; /* set on the handle: uses a new connection */
     int64_t started_us, timeout_ms, connect_ms;
     struct buf output;
@@ -139,6 +142,7 @@ struct outcome http_call_outcome(struct http_call *c, CURLcode code);
 struct outcome http_call_failure(struct http_call *c, enum failure failure, const char *why);
 struct outcome http_call_cancelled(struct http_call *c);
 struct outcome http_call_lacks_key(struct http_call *c, const char *why); /* this process lacks the key of a secret */
+struct outcome http_call_lacks_file(struct http_call *c); /* this process may open no more connections */
 
 /* runner_http.c */
 void runner_http_finished(struct http_call *c, CURLcode code);
@@ -169,6 +173,7 @@ struct http_lookup {
     const struct sockaddr *addresses[16];
     size_t count; /* 0: the lookup failed, see `why` */
     const char *why;
+    bool lacks_file; /* it failed, and no descriptor is free */
     int ttl_s;
 };
 typedef void http_dns_done(void *context, const struct http_lookup *l);

@@ -115,7 +115,7 @@ static void http_host_fail_waiting(struct http_host *h)
 {
     for (struct list *l; (l = list_pop(&h->waiting));) {
         struct http_call *c = runner_http_call_of(h->runner, container_of(l, struct http_run, link));
-        runner_http_finish(c, http_call_failure(c, h->failure, h->why));
+        runner_http_finish(c, h->lacks_file ? http_call_lacks_file(c) : http_call_failure(c, h->failure, h->why));
     }
 }
 
@@ -151,6 +151,7 @@ static void http_host_on_lookup(void *context, const struct http_lookup *l)
     int ttl_s = found ? max_of(TTL_MIN_S, min_of(l->ttl_s, TTL_MAX_S)) : TTL_FAILED_S;
     h->expires_ns = clock_steady_ns(r->clock) + ttl_s * SECOND_NS;
     h->state = found ? HOST_READY : HOST_FAILED;
+    h->lacks_file = l->lacks_file;
     h->failure = FAILURE_CONNECT;
     h->why = judged ? GUARD_NOT_FOUND : l->why;
     if (r->closing)

@@ -135,8 +135,10 @@ int http_poller_open_socket(struct http_poller *p, struct http_call *c, const st
 {
     http_poller_make_room(p, c->host);
     int fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
-    if (fd < 0)
+    if (fd < 0) {
+        c->lacks_file = errno == EMFILE || errno == ENFILE;
         return CURL_SOCKET_BAD;
+    }
     struct http_socket *s = http_poller_socket_at(p, fd);
     http_poller_leave_idle(s); /* in case libcurl closed this descriptor without telling us */
     http_poller_uncount(p, s);
