@@ -1,6 +1,7 @@
 """The documents, held to what they describe: README.md is followed word for word, tables are compared with the code, and the
 receiver of docs/DELIVERY.md is run."""
 
+import functools
 import os
 import re
 import socket
@@ -274,13 +275,14 @@ def test_causes_of_delays_are_those_of_the_code():
 def test_commands_and_flags_that_pages_name_exist(belfry):
     """Of commands in the text and in blocks: `belfry COMMAND … --flag`."""
     commands = re.findall(r"^  ([a-z-]+) ", belfry("--help").out.partition("Commands:")[2], re.M)
-    flags = {}
+    help_of = functools.cache(lambda command: belfry(command, "--help").out)
     for name, text in all_pages().items():
         for line in re.findall(r"^(?:\$ )?belfry .*$|`belfry [^`]*`", text, re.M):
             for command, rest in re.findall(r"belfry ([a-z][a-z-]*)([^|;`]*)", line):
                 assert command in commands, f"{name} names 'belfry {command}'"
+                usage = re.search(r"^Usage: belfry \S+ \[OPTION…\] ([a-z-]+\|[a-z|-]+)", help_of(command), re.M)
+                if usage and (rest.strip() or name == "RUNBOOK.md"):  # elsewhere, a command alone is only named
+                    assert rest.split()[:1] and rest.split()[0] in usage[1].split("|"), f"{name}: 'belfry {command}{rest}' has no verb"
                 outside = re.sub(r"'[^']*'|\"[^\"]*\"|#.*", "", rest)
                 for flag in re.findall(r"(?<=\s)--[a-z][a-z-]+", outside):
-                    if command not in flags:
-                        flags[command] = re.findall(r"--[a-z][a-z-]+", belfry(command, "--help").out)
-                    assert flag in flags[command], f"{name}: belfry {command} has no {flag}"
+                    assert flag in re.findall(r"--[a-z][a-z-]+", help_of(command)), f"{name}: belfry {command} has no {flag}"
