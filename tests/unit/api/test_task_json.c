@@ -390,7 +390,7 @@ static const struct {
     { "{'payload':{'a':1}}", "target_config", "is required: " },
     { "{'payload':null}", "target_config", "is required: " },
     { "{'target_config':null}", "target_config", "is required: " },
-    /* unknown, not supported yet, read-only */
+    /* unknown, not possible here, read-only */
     { "{'nmae':'x'," H "}", "nmae", "is unknown, did you mean 'name'?" },
     { "{'whatever':1," H "}", "whatever", "is unknown" },
     { "{'depends_on':['x']," H "}", "depends_on", "is not possible here" },
