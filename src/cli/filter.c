@@ -15,8 +15,8 @@ const struct option filter_options[] = {
     { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks whose name begins with NAME" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "only tasks of this queue" },
     { .flag = "task-type", .type = OPTION_TEXT, .value = "TYPE", .help = "only tasks of this task type, such as report.daily" },
-    { .flag = "due-before", .type = OPTION_DAY, .value = "TIME", .help = "only tasks that fire before this time or date" },
-    { .flag = "due-after", .type = OPTION_DAY, .value = "TIME", .help = "only tasks that fire after this time or date" },
+    { .flag = "due-before", .type = OPTION_DAY, .value = "TIME", .help = "only tasks whose due time is before this time or date; tasks that have ended keep theirs (see --status)" },
+    { .flag = "due-after", .type = OPTION_DAY, .value = "TIME", .help = "only tasks whose due time is this time or date, or later; tasks that have ended keep theirs (see --status)" },
     { .flag = "created-before", .type = OPTION_DAY, .value = "TIME", .help = "only tasks that were created before this time or date" },
     { .flag = "created-after", .type = OPTION_DAY, .value = "TIME", .help = "only tasks that were created at this time or date, or later" },
     /* of lists only */

@@ -108,6 +108,12 @@ static void table_print_row(const struct table *t, char *const *cells, const siz
     buf_char(out, '\n');
 }
 
+void table_reserve(struct table *t, size_t column, size_t width)
+{
+    assert(column < t->columns);
+    t->widths[column] = max_of(t->widths[column], width);
+}
+
 void table_print(const struct table *t, struct buf *out)
 {
     size_t widths[TABLE_COLUMNS_MAX];
@@ -132,8 +138,9 @@ void table_plain_text(struct str text, size_t width, struct buf *out)
     for (size_t i = 0, column = 1; i < text.n; column++) {
         size_t bytes = str_utf8_at(text, i), next = i + max_of(bytes, (size_t)1);
         bool is_shown = bytes && !is_hidden_char(str_code_point(text, i, bytes));
+        bool is_blank = text.p[i] == '\n' || text.p[i] == '\r' || text.p[i] == '\t';
         bool is_cut = column == width && next < text.n;
-        buf_add(out, is_cut ? S("…") : is_shown ? str_sub(text, i, next) : S("?"));
+        buf_add(out, is_cut ? S("…") : is_shown ? str_sub(text, i, next) : is_blank ? S(" ") : S("?"));
         i = is_cut ? text.n : next;
     }
 }

@@ -24,10 +24,11 @@ void table_release(struct table *t);
 void table_row(struct table *t, size_t columns, ...); /* const char * each; copied */
 void table_print(const struct table *t, struct buf *out);
 void table_keep(struct table *t, size_t column); /* it holds an id, or the reason that a user looks for */
-void table_clear(struct table *t);               /* removes the rows, but keeps the widths: later rows stay aligned */
+void table_reserve(struct table *t, size_t column, size_t width); /* it is at least so wide, for rows yet to come */
+void table_clear(struct table *t); /* removes the rows, but keeps the widths: later rows stay aligned */
 
-/* Appends text from outside in a form that is safe for a terminal: one line, '?' for control characters, cut at `width`
- * characters with '…'. */
+/* Appends text from outside in a form that is safe for a terminal: one line, a blank for a line break or a tab, '?' for
+ * other control characters, cut at `width` characters with '…'. */
 void table_plain_text(struct str text, size_t width, struct buf *out);
 const char *table_cell(struct str text, char out[CELL_TEXT]); /* the same for a short text in a sentence; returns out */
 

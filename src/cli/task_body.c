@@ -40,7 +40,7 @@ const struct option task_options[] = {
     { .flag = "max-runs", .type = OPTION_INT, .value = "N", .min = 1, .max = RUNS_MAX,
       .help = "with --every or --cron: complete the task after N fires" },
     { .flag = "spread", .type = OPTION_DURATION, .value = "DURATION", .max = DAY_MS,
-      .help = "with --every or --cron: delay each fire by a fixed part of this, which depends on the task's id" },
+      .help = "delay the fire, or each fire of --every and --cron, by a fixed part of this, which depends on the task's id" },
     { .flag = "catch-up", .type = OPTION_CHOICE, .value = "MODE", .choices = "one|all|skip",
       .help = "with --every or --cron: what happens to fires missed while the server was down; default: one" },
     { .flag = "catch-up-window", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = YEAR_MS,
@@ -67,19 +67,8 @@ const struct option task_options[] = {
       .help = "tasks with the same key run one after another (see --concurrency-limit); '': no key" },
     { .flag = "concurrency-limit", .type = OPTION_INT, .value = "N", .min = 1, .max = 10000,
       .help = "how many tasks with the same key may run at once; default: 1" },
-    { .flag = "dedupe-key", .type = OPTION_TEXT, .value = "KEY", .help = "do not create a second task with this key" },
-    { .flag = "dedupe-window", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = YEAR_MS,
-      .help = "how long after its creation the dedupe key counts; default: 1h" },
-    { .flag = "dedupe-action", .type = OPTION_CHOICE, .value = "ACTION", .choices = "return|reschedule|replace",
-      .help = "what a second task with the key does: return the first task, move it to the new time (debounce), or give it the new payload too; default: return" },
-    { .flag = "dedupe-max-wait", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = YEAR_MS,
-      .help = "with reschedule and replace: run it this long after its creation at the latest" },
     { .flag = "delivery", .type = OPTION_CHOICE, .value = "MODE", .choices = "at-least-once|at-most-once",
       .help = "after a crash with an unknown outcome: run the task again, or not; default: at-least-once" },
-    { .flag = "after", .type = OPTION_LIST, .value = "TASK[:TYPE]",
-      .help = "wait for this task, given by its id or name; TYPE is what it must do: must-succeed (default), must-not-fail, must-finish, must-fail" },
-    { .flag = "join", .type = OPTION_CHOICE, .value = "KIND", .choices = "all|any|some",
-      .help = "with --after: start when all of them did that, when the first did, or when all have ended and one did" },
     { .flag = "requires", .type = OPTION_LIST, .value = "LABEL",
       .help = "only a worker with this label may run the task; edit with '': any worker" },
     { .flag = "cpu", .type = OPTION_TEXT, .value = "CORES", .help = "CPU cores that the task needs, such as 0.5 or 2; 0: unspecified" },
@@ -95,11 +84,23 @@ const struct option task_options[] = {
     { .flag = "method", .letter = 'X', .type = OPTION_TEXT, .value = "METHOD", .help = "HTTP method; default: POST" },
     { .flag = "header", .letter = 'H', .type = OPTION_LIST, .value = "HEADER", .help = "HTTP header to send, such as 'X-Team: a'" },
     { .flag = "data", .letter = 'd', .type = OPTION_TEXT, .value = "BODY",
-      .help = "request body: JSON or any text; @FILE reads it from a file, - from stdin" },
+      .help = "request body; @FILE reads it from a file, - from stdin; a webhook gets a JSON object or array as application/json, any other text as curl sends it: application/x-www-form-urlencoded, and without the line breaks of a file" },
     { .flag = "set", .type = OPTION_LIST, .value = "FIELD=JSON",
       .help = "any field of the API, such as 'metadata={\"team\": \"a\"}' or retry.max_attempts=3; a value that is not JSON is text, @FILE reads it" },
     { .flag = "idempotency-key", .type = OPTION_TEXT, .value = "KEY",
       .help = "send this Idempotency-Key, so that a repeated command has no second effect; default: a random one" },
+    /* of a create only: TASK_EDIT_OPTION_COUNT is without these */
+    { .flag = "dedupe-key", .type = OPTION_TEXT, .value = "KEY", .help = "do not create a second task with this key" },
+    { .flag = "dedupe-window", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = YEAR_MS,
+      .help = "how long after its creation the dedupe key counts; default: 1h" },
+    { .flag = "dedupe-action", .type = OPTION_CHOICE, .value = "ACTION", .choices = "return|reschedule|replace",
+      .help = "what a second task with the key does: return the first task, move it to the new time (debounce), or give it the new payload too; default: return" },
+    { .flag = "dedupe-max-wait", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = YEAR_MS,
+      .help = "with reschedule and replace: run it this long after its creation at the latest" },
+    { .flag = "after", .type = OPTION_LIST, .value = "TASK[:TYPE]",
+      .help = "wait for this task, given by its id or name; TYPE is what it must do: must-succeed (default), must-not-fail, must-finish, must-fail" },
+    { .flag = "join", .type = OPTION_CHOICE, .value = "KIND", .choices = "all|any|some",
+      .help = "with --after: start when all of them did that, when the first did, or when all have ended and one did" },
 };
 /* clang-format on */
 
@@ -358,6 +359,7 @@ enum err option_json_write(const struct options *o, const char *flag, struct jw 
 void target_release(struct target *t)
 {
     buf_release(&t->body);
+    buf_release(&t->form);
 }
 
 /* BODY, @FILE, @- or -. */
@@ -373,8 +375,22 @@ static enum err task_body_read_data(struct str given, const char *field, struct 
     return rc ? error_field(e, field, "%s%s", rc == ERR_LIMIT ? "" : "cannot be read from ", why.text) : ERR_OK;
 }
 
-/* JSON stays as it was written; any other text becomes a string. */
-static enum err task_body_read_json(struct str given, const char *field, struct buf *ret, struct error *e)
+/* Writes the text as curl -d sends it: without the line breaks and NUL bytes of a file. */
+static void task_body_write_form(struct str text, bool is_file, struct buf *ret)
+{
+    cleanup_with(buf_release) struct buf sent;
+    struct jw w;
+    buf_init(&sent, TASK_BODY_MAX);
+    for (size_t i = 0; is_file && i < text.n; i++)
+        if (text.p[i] != '\r' && text.p[i] != '\n' && text.p[i] != '\0')
+            buf_char(&sent, text.p[i]);
+    jw_init(&w, ret);
+    jw_str(&w, is_file ? buf_str(&sent) : text);
+}
+
+/* JSON stays as it was written; any other text becomes a string. ret_form: as in struct target; may be NULL. */
+static enum err task_body_read_json(struct str given, const char *field, struct buf *ret, struct buf *ret_form,
+                                    struct error *e)
 {
     cleanup_with(buf_release) struct buf raw;
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
@@ -390,6 +406,8 @@ static enum err task_body_read_json(struct str given, const char *field, struct 
         jw_str(&w, buf_str(&raw));
     else
         return error_field(e, field, "is neither JSON nor UTF-8 text");
+    if (ret_form && !json_is_object(doc.root) && !json_is_array(doc.root))
+        task_body_write_form(buf_str(&raw), str_starts(given, S("@")) || str_eq(given, S("-")), ret_form);
     return ERR_OK;
 }
 
@@ -397,8 +415,9 @@ enum err target_read(const struct options *o, struct str url, struct target *ret
 {
     struct target t = { .url = url };
     buf_init(&t.body, 2 * TASK_BODY_MAX);
+    buf_init(&t.form, 2 * TASK_BODY_MAX);
     t.given = url.n || option_given(o, "method") || option_given(o, "header") || option_given(o, "data");
-    if (option_given(o, "data") && task_body_read_json(option_get(o, "data")->text, "--data", &t.body, e)) {
+    if (option_given(o, "data") && task_body_read_json(option_get(o, "data")->text, "--data", &t.body, &t.form, e)) {
         target_release(&t);
         return e->code;
     }
@@ -457,10 +476,34 @@ enum err target_write(const struct options *o, const struct target *t, struct st
         return e->code;
     if (t->body.n) {
         jw_key(w, "body");
-        jw_raw(w, buf_str(&t->body));
+        jw_raw(w, buf_str(t->as_curl && t->form.n ? &t->form : &t->body));
     }
     jw_object_end(w);
     return ERR_OK;
+}
+
+static bool target_has_type(const json_t *task)
+{
+    json_t *headers = json_object_get(json_at(task, "target_config"), "headers"), *value;
+    const char *name;
+    json_object_foreach (headers, name, value)
+        if (str_eq_nocase(str_from(name), S("content-type")))
+            return true;
+    return false;
+}
+
+enum err target_type_apply(const struct target *t, const struct json_doc *current, struct buf *body, struct error *e)
+{
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    bool ignored;
+    if (!t->as_curl || !t->form.n || (current && target_has_type(current->root)))
+        return ERR_OK;
+    if (json_parse(buf_str(body), &doc, e))
+        return e->code;
+    if (target_has_type(doc.root))
+        return ERR_OK;
+    return task_body_set(body, S("target_config.headers.Content-Type"), S("\"application/x-www-form-urlencoded\""),
+                         &ignored, e);
 }
 
 /* ---- --set ---- */
@@ -522,7 +565,7 @@ enum err task_sets_apply(const struct options *o, const struct json_doc *current
         bool replaced;
         struct error why;
         buf_init(&value, 2 * TASK_BODY_MAX);
-        if (task_body_split_set(v->list[i], &path, &text, e) || task_body_read_json(text, "--set", &value, e) ||
+        if (task_body_split_set(v->list[i], &path, &text, e) || task_body_read_json(text, "--set", &value, NULL, e) ||
             (current && task_body_seed(body, path, current, e)))
             return e->code;
         if (task_body_set(body, path, buf_str(&value), &replaced, &why))

@@ -4,7 +4,7 @@
 #include "base/json/jsonw.h"
 #include "cli/cli.h"
 
-enum { TASK_OPTION_COUNT = 48 };
+enum { TASK_OPTION_COUNT = 48, TASK_EDIT_OPTION_COUNT = TASK_OPTION_COUNT - 6 }; /* an edit has only the first ones */
 extern const struct option task_options[TASK_OPTION_COUNT];
 
 enum { TASK_BODY_MAX = 16 << 20 };
@@ -14,6 +14,8 @@ struct target {
     struct str url;  /* empty: not given */
     bool given;      /* any of url, method, headers, body */
     struct buf body; /* JSON; empty: none */
+    struct buf form; /* JSON text with the bytes that curl -d sends; empty: body is an object, an array or none */
+    bool as_curl;    /* the target is a webhook: form takes the place of body. The command sets it before it writes */
 };
 
 /* url: the argument with the URL, or empty. Reads the body from --data, its file or stdin. */
@@ -42,6 +44,10 @@ const char *task_field_path(size_t i, const char **ret_flag);
  * kept. */
 enum err target_write(const struct options *o, const struct target *t, struct str current, struct jw *w,
                       struct error *e) must_use;
+
+/* After --set: curl -d sends its own Content-Type, unless a header gives another. current: as in task_sets_apply. */
+enum err target_type_apply(const struct target *t, const struct json_doc *current, struct buf *body,
+                           struct error *e) must_use;
 
 /* If the option was given, writes a member of its name: the option's text, which must be JSON; @FILE is read from a
  * file, - from stdin. */

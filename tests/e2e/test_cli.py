@@ -67,6 +67,13 @@ def test_help_wins_over_missing_words_but_not_over_mistakes(belfry):
     assert belfry("next", "--hlep").code == 2
 
 
+@pytest.mark.parametrize("command", ["cancel", "pause", "resume", "run", "retry", "rm"])
+def test_help_of_actions_names_every_filter(belfry, command):
+    names = re.findall(r"([a-z-]+)=", belfry(command, "--filter", "nothing=1").err.partition("use ")[2])
+    told = re.search(r"Names: (.*?)\. Or", belfry(command, "--help").out, re.S)[1]
+    assert len(names) == 9 and sorted(names) == sorted(re.sub(r"\(.*?\)", "", told, flags=re.S).replace(",", " ").split())
+
+
 # ---- what is no command ----
 
 

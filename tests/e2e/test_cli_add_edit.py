@@ -16,6 +16,7 @@ from test_cli_client import ID, ask, instant, shown, stub, task  # pylint: disab
 
 HTTP = {"target_type": "HTTP_CALLBACK"}
 NOOP = {"target_type": "NOOP"}
+FORM = {"headers": {"Content-Type": "application/x-www-form-urlencoded"}}
 URL = "https://example.com/x"
 
 
@@ -58,10 +59,22 @@ URL = "https://example.com/x"
     ([URL, "-X", "PUT", "-H", "X-Team: a", "-H", "X-Empty:", "-H", "X-Colon:a:b"],
      {**HTTP, "target_config": {"url": URL, "method": "PUT", "headers": {"X-Team": "a", "X-Empty": "", "X-Colon": "a:b"}}}),
     ([URL, "-d", '{"a": [1, 2.50]}'], {**HTTP, "target_config": {"url": URL, "body": {"a": [1, 2.5]}}}),
-    ([URL, "-d", "plain text"], {**HTTP, "target_config": {"url": URL, "body": "plain text"}}),
-    ([URL, "-d", "{broken"], {**HTTP, "target_config": {"url": URL, "body": "{broken"}}),
-    ([URL, "-d", "42"], {**HTTP, "target_config": {"url": URL, "body": 42}}),
-    ([URL, "-d", ""], {**HTTP, "target_config": {"url": URL, "body": ""}}),
+    ([URL, "-d", "plain text"], {**HTTP, "target_config": {"url": URL, "body": "plain text", **FORM}}),
+    ([URL, "-d", "x=1&y=2", "-H", "X-A: 1"],
+     {**HTTP, "target_config": {"url": URL, "body": "x=1&y=2", "headers": {"X-A": "1", **FORM["headers"]}}}),
+    ([URL, "-d", "x=1\n"], {**HTTP, "target_config": {"url": URL, "body": "x=1\n", **FORM}}),
+    ([URL, "-d", "{broken"], {**HTTP, "target_config": {"url": URL, "body": "{broken", **FORM}}),
+    ([URL, "-d", "42"], {**HTTP, "target_config": {"url": URL, "body": "42", **FORM}}),
+    ([URL, "-d", '"quoted"'], {**HTTP, "target_config": {"url": URL, "body": '"quoted"', **FORM}}),
+    ([URL, "-d", ""], {**HTTP, "target_config": {"url": URL, "body": "", **FORM}}),
+    ([URL, "-d", "a,b", "-H", "content-type: text/csv"],
+     {**HTTP, "target_config": {"url": URL, "body": "a,b", "headers": {"content-type": "text/csv"}}}),
+    ([URL, "-d", "a,b", "--set", "target_config.headers.Content-Type=text/csv"],
+     {**HTTP, "target_config": {"url": URL, "body": "a,b", "headers": {"Content-Type": "text/csv"}}}),
+    ([URL, "--set", "target_config.body=x=1"], {**HTTP, "target_config": {"url": URL, "body": "x=1"}}),
+    (["--target", "WORKER", "-d", "42"], {"target_type": "WORKER", "payload": 42}),
+    (["--message", "b", "--destination", "d", "-d", "x=1"],
+     {"target_type": "QUEUE_MESSAGE", "target_config": {"broker": "b", "destination": "d", "body": "x=1"}}),
 ])
 def test_add_sends(ask, stub, args, body):
     stub.on("POST", "/v1/tasks", (201, task()))
@@ -124,7 +137,7 @@ def test_set_reads_files_and_keeps_what_an_edit_does_not_name(ask, stub, tmp_pat
 
 
 @pytest.mark.parametrize("given, content, body", [
-    ("@{file}", b'{"a": 1}\n', {"a": 1}), ("@{file}", b"hello\n", "hello\n"), ("@{file}", b"", ""),
+    ("@{file}", b'{"a": 1}\n', {"a": 1}), ("@{file}", b"x=1\r\n&y=2\n", "x=1&y=2"), ("@{file}", b"", ""),
 ])
 def test_add_reads_the_body_from_a_file(ask, stub, tmp_path, given, content, body):
     stub.on("POST", "/v1/tasks", (201, task()))
@@ -138,6 +151,14 @@ def test_add_reads_the_body_from_stdin(ask, stub, dash):
     stub.on("POST", "/v1/tasks", (201, task()))
     assert ask("add", URL, "-d", dash, stdin='["ü"]').code == 0
     assert stub.requests[0].body["target_config"]["body"] == ["ü"]
+
+
+def test_add_keeps_the_line_breaks_of_a_file_with_set_and_of_a_message(ask, stub, tmp_path):
+    stub.on("POST", "/v1/tasks", (201, task()))
+    (tmp_path / "body").write_bytes(b"a\nb\n")
+    for args in ([URL, "--set", f"target_config.body=@{tmp_path}/body"], ["--message", "b", "--destination", "d", "-d", f"@{tmp_path}/body"]):
+        assert ask("add", *args).code == 0
+        assert [r.body for r in stub.requests if r.method == "POST"][-1]["target_config"]["body"] == "a\nb\n"
 
 
 def test_add_keeps_numbers_as_they_were_written(ask, stub):
@@ -222,12 +243,34 @@ def test_edit_sends_only_the_parts_of_the_target_that_are_named(ask, stub):
     assert ask("edit", ID, "-X", "PUT").code == 0
     assert stub.requests[-1].body == {"target_config": {"method": "PUT"}}
     assert "If-Match" not in stub.requests[-1].headers
-    ask("edit", ID, "--url", "https://b", "-H", "X-B: 2", "-d", "x", "--if-version", "6", "--name", "n")
-    assert stub.requests[-1].body == {"name": "n", "target_config": {"url": "https://b", "headers": {"X-B": "2"}, "body": "x"}}
+    ask("edit", ID, "--url", "https://b", "-H", "X-B: 2", "-d", "[1]", "--if-version", "6", "--name", "n")
+    assert stub.requests[-1].body == {"name": "n", "target_config": {"url": "https://b", "headers": {"X-B": "2"}, "body": [1]}}
     assert stub.requests[-1].headers["If-Match"] == '"6"'
     stub.on("GET", f"/v1/tasks/{ID}", b'{"version": 7, "target_config": {"url":"https://a", "headers": {"X-A": "1"}}}')
     assert ask("edit", ID, "--set", "target_config.headers.X-A=null").code == 0
     assert stub.requests[-1].body == {"target_config": {"url": "https://a", "headers": {"X-A": None}}}
+
+
+@pytest.mark.parametrize("now, sent", [
+    ({"target_type": "HTTP_CALLBACK", "target_config": {"url": URL, "body": {}}}, {"body": "42", **FORM}),
+    ({"target_type": "HTTP_CALLBACK", "target_config": {"url": URL, "headers": {"content-type": "text/csv"}}}, {"body": "42"}),
+    ({"target_type": "QUEUE_MESSAGE", "target_config": {"broker": "b"}}, {"body": 42}),
+])
+def test_edit_gives_data_the_type_of_curl_unless_the_task_has_one(ask, stub, now, sent):
+    stub.on("GET", f"/v1/tasks/{ID}", task(version=7, **now))
+    stub.on("PATCH", f"/v1/tasks/{ID}", task(version=8))
+    assert ask("edit", ID, "-d", "42").code == 0
+    assert (stub.requests[-1].method, stub.requests[-1].body) == ("PATCH", {"target_config": sent})
+    assert stub.requests[-1].headers["If-Match"] == '"7"'
+
+
+def test_edit_has_no_options_that_only_a_create_takes(belfry):
+    flags = [set(re.findall(r"--[a-z-]+", re.sub(r"\n {10,}.*", "", belfry(command, "--help").out))) for command in ("add", "edit")]
+    only = {"--after", "--join", "--dedupe-key", "--dedupe-window", "--dedupe-action", "--dedupe-max-wait"}
+    assert only <= flags[0] and not only & flags[1] and "--delivery" in flags[1]
+    assert "POST and DELETE /v1/tasks/{id}/dependencies" in belfry("edit", "--help").out
+    done = belfry("edit", ID, "--dedupe-window", "1h")
+    assert done.code == 2 and "--dedupe-window" in done.err
 
 
 def test_edit_refuses_to_change_nothing(ask, stub):

@@ -333,7 +333,7 @@ def test_list_keeps_terminals_safe_and_fits_their_width(ask, stub):
     stub.on("GET", "/v1/tasks", page([task(name="a\x1b[31m\n\u202eb", target_config={"url": "http://" + "x" * 500})]))
     for columns in (120, 200):
         out = ask("list", tty=True, columns=columns).out
-        assert "a?[31m??b " in out and "x…\n" in out and max(len(line) for line in out.splitlines()) == columns
+        assert "a?[31m ?b " in out and "x…\n" in out and max(len(line) for line in out.splitlines()) == columns
     assert "http://" + "x" * 500 + "\n" in ask("list").out, "nothing is cut for a pipe"
 
 
@@ -418,7 +418,7 @@ EXECUTIONS = [
 EXECUTION_CELLS = [
     ["WHEN", "ATTEMPT", "STATUS", "HTTP", "DELAY", "TOOK", "ERROR"],
     ["2026-02-10 08:00:05.250Z", "2", "COMPLETED", "200", "1ms", "1.2s"],
-    ["2026-02-10 08:00:00.001Z", "1", "FAILED", "-", "1m30s", "12ms", "connection refused?really"],
+    ["2026-02-10 08:00:00.001Z", "1", "FAILED", "-", "1m30s", "12ms", "connection refused really"],
     ["2026-02-10 08:00:00Z", "-", "LOST", "-", "-", "-"],
 ]
 
@@ -465,10 +465,15 @@ def test_show_prints_the_output_of_the_latest_attempt(ask, stub):
     assert re.search(r'^Output +\{"frames": 7\}$', out, re.M) and "first" not in out
 
 
+def test_show_prints_an_output_of_several_lines_as_one_line(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}", task(executions=[{**EXECUTIONS[0], "output": "a\tb\nc\x07\r\n"}]))
+    assert re.search(r"^Output +a b c\?$", ask("show", ID).out, re.M)
+
+
 def test_a_dead_letter_is_shown_with_all_attempts_and_no_empty_lines_between(ask, stub):
     stub.on("GET", f"/v1/dlq/{ID}", task(status="FAILED", executions=[{**EXECUTIONS[0], "output": "second"}, EXECUTIONS[1], EXECUTIONS[2]]))
     last = ask("dlq", "show", ID).out.split("\n\n")[-1]
-    assert last == "Attempt 0\nAttempt 1:\n  connection refused?really\nAttempt 2:\n  second\n"
+    assert last == "Attempt 0\nAttempt 1:\n  connection refused really\nAttempt 2:\n  second\n"
 
 
 def test_show_takes_several_ids_and_goes_on_after_a_refusal(ask, stub):
@@ -516,6 +521,14 @@ def test_history_prints_occurrences(ask, stub):
         ["WHEN", "STATUS", "ATTEMPTS", "ID", "NOTE"],
         ["2026-02-10 08:00:00Z", "SKIPPED", "0", OTHER, "overlap"],
         ["2026-02-09 08:00:00Z", "FAILED", "3", OTHER, "boom"]]
+
+
+def test_occurrences_stay_aligned_over_pages(ask, stub):
+    def rows(status):
+        return [{"id": OTHER, "run_at": "2026-02-10T08:00:00.000Z", "status": status, "attempts": 1}]
+    stub.on("GET", f"/v1/tasks/{ID}/occurrences", page(rows("RUNNING"), "c"), page(rows("COMPLETED")))
+    lines = ask("history", "--occurrences", ID).lines
+    assert len(lines) == 3 and {line.index(word) for line, word in zip(lines, ("ID", OTHER, OTHER))} == {lines[0].index("ID")}
 
 
 def test_history_leaves_out_what_is_to_come_unless_asked(ask, stub):
@@ -665,6 +678,13 @@ def test_status_names_open_breakers(ask, stub):
     stub.on("GET", "/v1/breakers", {"breakers": [{"host": "a.example:443", "state": "OPEN"}, {"host": None, "state": "HALF_OPEN"}]})
     done = ask("status")
     assert done.code == 0 and "Circuit breakers: a.example:443 OPEN, * HALF_OPEN ('belfry breakers list')\n" in done.out, done
+
+
+def test_status_counts_failures_of_the_last_minutes(ask, stub):
+    for path in ("/v1/scheduler/status", "/v1/breakers", "/v1/tasks", "/v1/dlq"):
+        stub.on("GET", path, {})
+    stub.on("GET", "/v1/stats", {"points": [{"completed": 600, "failed": 3, "delay_seconds": {"p50": 0.001, "p99": 0.25}, "backlog": 2}]})
+    assert "Last 5 min: 600 completed (2.0 a second), 3 failed, delay p50 0.001 s, p99 0.250 s, backlog 2\n" in ask("status").out
 
 
 def test_next_takes_an_interval(belfry):

@@ -1,6 +1,7 @@
 """The documents, held to what they describe: README.md is followed word for word, tables are compared with the code, and the
 receiver of docs/DELIVERY.md is run."""
 
+import functools
 import os
 import re
 import socket
@@ -139,10 +140,11 @@ def test_log_events_are_those_of_the_code():
     for path in (ROOT / "src").rglob("*.c"):
         for level, event in re.findall(r'\blog_(?:event\(LOG_)?(debug|info|warn|error)[(,]\s*"(\w+)"', path.read_text(), re.I):
             found.add((event, level.lower()))
-    told = set()
+    told = []
     for events, level in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (debug|info|warn|error) \| ", read("docs/OPERATIONS.md"), re.M):
-        told |= {(event, level) for event in re.findall(r"`(\w+)`", events)}
-    assert told == found
+        told += [(event, level) for event in re.findall(r"`(\w+)`", events)]
+    assert set(told) == found
+    assert len(told) == len(set(told)), "an event has two meanings"
 
 
 def test_the_unit_waits_longer_than_a_drain_takes(belfry):
@@ -274,13 +276,14 @@ def test_causes_of_delays_are_those_of_the_code():
 def test_commands_and_flags_that_pages_name_exist(belfry):
     """Of commands in the text and in blocks: `belfry COMMAND … --flag`."""
     commands = re.findall(r"^  ([a-z-]+) ", belfry("--help").out.partition("Commands:")[2], re.M)
-    flags = {}
+    help_of = functools.cache(lambda command: belfry(command, "--help").out)
     for name, text in all_pages().items():
         for line in re.findall(r"^(?:\$ )?belfry .*$|`belfry [^`]*`", text, re.M):
             for command, rest in re.findall(r"belfry ([a-z][a-z-]*)([^|;`]*)", line):
                 assert command in commands, f"{name} names 'belfry {command}'"
+                usage = re.search(r"^Usage: belfry \S+ \[OPTION…\] ([a-z-]+\|[a-z|-]+)", help_of(command), re.M)
+                if usage and (rest.strip() or name == "RUNBOOK.md"):  # elsewhere, a command alone is only named
+                    assert rest.split()[:1] and rest.split()[0] in usage[1].split("|"), f"{name}: 'belfry {command}{rest}' has no verb"
                 outside = re.sub(r"'[^']*'|\"[^\"]*\"|#.*", "", rest)
                 for flag in re.findall(r"(?<=\s)--[a-z][a-z-]+", outside):
-                    if command not in flags:
-                        flags[command] = re.findall(r"--[a-z][a-z-]+", belfry(command, "--help").out)
-                    assert flag in flags[command], f"{name}: belfry {command} has no {flag}"
+                    assert flag in re.findall(r"--[a-z][a-z-]+", help_of(command)), f"{name}: belfry {command} has no {flag}"

@@ -114,6 +114,15 @@ def test_a_paused_queue_dispatches_nothing_until_it_is_resumed(client, receiver)
     assert len(receiver.wait("/held")) == 1
 
 
+@pytest.mark.text("no task runs")
+def test_a_resume_of_a_queue_that_nobody_knows_is_404(client):
+    assert_problem(patch(client, "mial", {"paused": False}), 404)
+    assert client.get("/v1/queues/mial").status == 404
+    assert patch(client, "new", {"paused": False, "weight": 3}).json["weight"] == 3
+    client.create(queue="used", delay="1h", target_type="NOOP")
+    assert patch(client, "used", {"paused": False}).json["paused"] is None
+
+
 def test_a_pause_with_an_end_ends_by_itself(client, receiver):
     paused = patch(client, "mail", {"paused": True, "for": "2s"}).json
     end_ms = to_ms(paused["paused"]["until"])

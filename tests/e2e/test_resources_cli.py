@@ -49,6 +49,9 @@ def test_a_queue_is_set_shown_paused_resumed_and_forgotten(ask, client, receiver
     assert json.loads(ask("queue", "list", "--json").out)["version"] == 0
     refused(ask("queue", "rm", "mail"), 1, "mail: this queue has no rules of its own")
     refused(ask("queue", "show", "nobody"), 1, "nobody: there is no such queue")
+    refused(ask("queue", "resume", "nobody"), 1, "nobody: there is no such queue: it has neither rules nor tasks")
+    assert [json.loads(line)["name"] for line in ask("queue", "list", "--json").lines] == ["mail"]
+    done(ask("queue", "resume", "mail"), "mail resumed\n")
 
 
 @pytest.mark.shared

@@ -199,6 +199,7 @@ def test_a_backup_without_keys_says_what_its_restore_needs(server, client, recei
     assert (done.code, done.err) == (0, ""), done
     done = belfry("restore", str(tmp_path / "plain"), "--data-dir", str(tmp_path / "a"))
     assert done.code == 0 and f"has key '{old}', to {tmp_path}/a/secrets.key" in done.err, done
+    assert "the file has encrypted secrets and not the key that they need" in done.err and "headers" not in done.err
     done = belfry("restore", str(tmp_path / "whole"), "--data-dir", str(tmp_path / "b"))
     assert done.code == 0 and "secrets.key" not in done.err, done
 

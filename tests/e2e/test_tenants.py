@@ -175,6 +175,7 @@ def test_creates_per_second_are_counted_and_told(server):
     assert refused and len(refused) + done == 40
     assert refused[0].headers["ratelimit-policy"] == '"creates";q=5;w=1' and refused[0].headers["ratelimit"].startswith('"creates";r=0;t=')
     assert int(refused[0].headers["retry-after"]) >= 1 and assert_problem(refused[0], 429)["errors"][0]["field"] == "creates_per_second"
+    assert f"; wait {refused[0].headers['retry-after']} s" in refused[0].json["detail"]
     assert answers[0].headers["ratelimit"] == '"creates";r=4;t=1'
     assert_problem(acme.request("POST", "/v1/tasks/batch", [NOOP] * 6), 413)
     until(lambda: acme.create().status == 201, why="the bucket never filled again")

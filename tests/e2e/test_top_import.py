@@ -43,7 +43,7 @@ def test_top_once_shows_what_runs_waits_and_failed(ask, client, receiver):
     assert re.match(r"Running 1 of 1000   queued 0 ", done.lines[1])
     assert done.lines[2].split("   ")[0] == "SCHEDULED 1" and "FAILED 1" in done.lines[2]
     assert re.match(r"Since its start: 3 accepted, \d+ attempts, 0 retried, 1 failed", done.lines[3])
-    assert re.fullmatch(r"Last 5 min: \d+\.\d completed a second, \d+\.\d failed, delay p50 \d+\.\d{3} s, p99 \d+\.\d{3} s, backlog \d+", done.lines[4])
+    assert re.fullmatch(r"Last 5 min: \d+ completed \(\d+\.\d a second\), \d+ failed, delay p50 \d+\.\d{3} s, p99 \d+\.\d{3} s, backlog \d+", done.lines[4])
     running_row = done.lines[done.lines.index("Running") + 1]
     failed_row = done.lines[done.lines.index("Latest failed tasks") + 1]
     assert running["id"] in running_row and "at work" in running_row
@@ -141,6 +141,30 @@ def test_import_makes_tasks_that_behave_as_under_cron_and_only_once(ask, client,
     again = ask("import", "crontab", crontab)
     assert again.code == 1 and again.lines[-1] == "0 imported, 2 existed already, 3 refused"
     assert recurring(client).keys() == tasks.keys() and len(client.all("/v1/tasks?type=RECURRING")) == 2
+
+
+def sent(call):
+    return call.method, call.headers["content-type"], call.body
+
+
+@pytest.mark.parametrize("options", [
+    '-d "x=1&y=2"', "-d '{\"a\": 1}'", "-H 'content-type: application/json' -d '{\"a\": 1}'", "-X PUT --data-raw x"])
+def test_imported_lines_send_what_curl_sends(ask, client, receiver, options):
+    subprocess.run(["sh", "-c", f"curl -sS {options} {receiver.url('/curl')}"], check=True, timeout=TIMEOUT_S, capture_output=True)
+    assert ask("import", "crontab", "-", stdin=f"0 5 1 1 * curl {options} {receiver.url('/imported')}\n").code == 0
+    client.act(recurring(client)[receiver.url("/imported")]["id"], "run-now")
+    [curl], [imported] = receiver.wait("/curl"), receiver.wait("/imported")
+    assert sent(imported) == sent(curl)
+
+
+@pytest.mark.parametrize("data", ["x=1&y=2", "42", "@{file}"])
+def test_data_of_add_is_sent_as_curl_sends_it(ask, receiver, tmp_path, data):
+    (tmp_path / "form").write_text("x=1\r\n&y=2\n")
+    data = data.format(file=tmp_path / "form")
+    subprocess.run(["curl", "-sS", "-d", data, receiver.url("/curl")], check=True, timeout=TIMEOUT_S, capture_output=True)
+    assert ask("add", receiver.url("/added"), "-d", data).code == 0
+    [curl], [added] = receiver.wait("/curl"), receiver.wait("/added")
+    assert sent(added) == sent(curl)
 
 
 def test_import_of_good_lines_alone_succeeds(ask, client, tmp_path, receiver):

@@ -339,7 +339,11 @@ def test_the_list_of_steps_says_what_each_waits_for(ask, write, receiver):
     rows = {line.split()[0]: line for line in ask("steps", run).lines[1:]}
     assert "waits for signal 'go'" in rows["sign"] and rows["sign"].split()[4] != "-"
     assert "starts in " in rows["later"] and "attempt 2 comes in " in rows["b"] and "503" in rows["b"]
-    assert rows["end"].rstrip().endswith("comes after sign, b")
+    assert rows["end"].rstrip().endswith("waits for sign, b")
+    assert ask("steps", run, "--step", "end").lines[1].endswith("waits for sign, b"), "parents that are not listed are known, too"
+    assert "waits for sign, b\n" in ask("show", run).out
+    assert ask("signal", run, "go").code == 0
+    until(lambda: ask("steps", run, "--step", "end").lines[1].rstrip().endswith("waits for b"), why="it waits for a step that has ended")
     assert "no step matches" in ask("steps", run, "--status", "FAILED").err
     planned = ask("run", path, "-q", "--in", "1h").out.strip()
     assert "the run has not started: it has no steps yet" in ask("steps", planned).err

@@ -7,6 +7,7 @@
 #include "base/json/json.h"
 #include "core/sharing/queue_rules.h"
 
+#define NO_SUCH_QUEUE "there is no such queue: it has neither rules nor tasks"
 enum { RATE_MAX = 1000000, COUNT_MAX = 1000000, REASON_MAX = 500, PAUSE_MAX_DAYS = 3650 };
 
 /* ---- the queues of a tenant ---- */
@@ -225,7 +226,7 @@ enum handled queues_get(struct request *q, struct reader *r)
     if (rc && (rc != ERR_NOT_FOUND || queues_is_used(q, r, &used, &e)))
         return request_fail(q, &e);
     if (!f->entry && !used)
-        return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such queue: it has neither rules nor tasks");
+        return request_refuse(q, PROBLEM_NOT_FOUND, NO_SUCH_QUEUE);
     return queues_ask_node(q, r, (struct queue_view){ .v = f, .n = 1 });
 }
 
@@ -346,12 +347,25 @@ static enum err queues_apply_pause(struct request *q, struct reader *r, const st
     return change_key_name(q, r, &rules->paused_by, e);
 }
 
+/* A resume alone of a queue that nobody knows is a typing error. A pause or limits may come before the first task. */
+static enum err queues_check_resume(struct request *q, struct reader *r, const struct queue_body *b, bool exists,
+                                    struct error *e)
+{
+    bool limits = b->has.rate || b->has.burst || b->has.concurrent || b->has.weight, used = false;
+    if (q->method != HTTP_PATCH || exists || limits || !b->has.paused || b->paused)
+        return ERR_OK;
+    if (queues_is_used(q, r, &used, e))
+        return e->code;
+    return used ? ERR_OK : error_set(e, ERR_NOT_FOUND, NO_SUCH_QUEUE);
+}
+
 static enum err queues_make(struct request *q, struct reader *r, struct change *c, struct error *e)
 {
     struct queue_body body;
     struct queue_rules old, rules;
     struct queue_found f = { c->name, c->exists ? &c->current : NULL };
-    if (queues_read_body(q, &body, e) || queues_rules_of(q, &f, &old, e))
+    if (queues_read_body(q, &body, e) || queues_check_resume(q, r, &body, c->exists, e) ||
+        queues_rules_of(q, &f, &old, e))
         return e->code;
     rules = old;
     if (q->method == HTTP_PUT) { /* PUT replaces the limits; a pause stays until a request ends it */

@@ -90,7 +90,11 @@ enum handled request_fail(struct request *q, const struct error *e)
 {
     if (e->code == ERR_UNAVAILABLE || e->code == ERR_CORRUPT)
         request_log_failure(q, e);
-    respond_error(&q->response, e);
+    if (e->code == ERR_UNAVAILABLE && q->method != HTTP_GET) /* whether anything was changed is not known */
+        respond_problem(&q->response, PROBLEM_UNAVAILABLE,
+                        "the store cannot be reached or cannot write; try again, with the same Idempotency-Key");
+    else
+        respond_error(&q->response, e);
     return HANDLED_DONE;
 }
 

@@ -154,7 +154,7 @@ enum problem problem_of(const struct error *e)
 void respond_error(struct response *r, const struct error *e)
 {
     static const char *const hidden[] = {
-        [ERR_UNAVAILABLE] = "the store cannot be reached or cannot write; try again, with the same Idempotency-Key",
+        [ERR_UNAVAILABLE] = "the store cannot be reached; try again",
         [ERR_CORRUPT] = "the server has logged the cause; as far as it knows, nothing was changed",
     };
     const char *detail = (size_t)e->code < array_count(hidden) ? hidden[e->code] : NULL;

@@ -85,8 +85,8 @@ static enum handled tenant_limits_refuse(struct request *q, int64_t per_second, 
     struct response *a = &q->response;
     struct error e = { 0 };
     tenant_limits_write_headers(a, per_second, left, wait_s);
-    error_set(&e, ERR_LIMIT, "is %lld for this tenant, and they are used up; wait as long as Retry-After says",
-              (long long)per_second);
+    error_set(&e, ERR_LIMIT, "is %lld for this tenant, and they are used up; wait %lld s, as Retry-After says",
+              (long long)per_second, (long long)wait_s);
     error_in(&e, "creates_per_second");
     respond_error(a, &e);
     a->retry_after_s = (int)wait_s;

@@ -121,7 +121,7 @@ static const struct json_field task_body_fields[] = {
       .size = sizeof(struct retry_body) },
     { ROW("max_retries", I64, max_retries), SEEN(max_retries), BETWEEN(0, 99) },
     { ROW("timeout_ms", I64, timeout_ms), SEEN(timeout), BETWEEN(1, TIMEOUT_MAX_MS) },
-    { ROW("target_type", ENUM, target), SEEN(target), .names = target_kind_names },
+    { ROW("target_type", ENUM, target), SEEN(target), .names = target_kind_choices },
     { ROW("target_config", RAW, target_config), SEEN(target_config) },
     { ROW("payload", RAW, payload), SEEN(payload) },
     { ROW("metadata", RAW, metadata), SEEN(metadata) },

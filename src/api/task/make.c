@@ -163,15 +163,6 @@ static enum err task_make_set_short_target(struct task_maker *m, struct task *t)
     return task_make_keep_secrets(m, TARGET_HTTP, t->target_config, t);
 }
 
-static enum err task_make_check_target_kind(struct task_maker *m, enum target_kind kind)
-{
-    if (kind == TARGET_COMMAND)
-        return error_field(m->e, "target_type",
-                           "%s is not supported yet; HTTP_CALLBACK, QUEUE_MESSAGE, WORKER, WORKFLOW and NOOP are",
-                           target_kind_name(kind));
-    return ERR_OK;
-}
-
 #define HAS_NO_EFFECT "has no effect for a WORKFLOW; give it to the steps of its definition"
 
 /* No worker runs a workflow. An edit finds no such field in the task, and one in its body is refused likewise. */
@@ -264,7 +255,7 @@ static enum err task_make_set_target(struct task_maker *m, struct task *t)
 {
     const struct task_body *b = &m->b;
     enum target_kind kind = (enum target_kind)b->target;
-    if (task_make_check_target_kind(m, kind) || task_make_check_workflow(m))
+    if (task_make_check_workflow(m))
         return ERR_INVALID;
     bool is_new_kind = !m->current || kind != t->target;
     if (kind == TARGET_HTTP && is_new_kind && !b->has.target_config)

@@ -269,7 +269,7 @@ static const struct option run_options[] = {
 
 #define FILTERS                                                                                                           \
     "A filter is a comma-separated list of NAME=VALUE. Names: status, type, name (whole, or a beginning and *), queue,\n" \
-    "task-type, due-before, due-after. Or a JSON object, as POST /v1/tasks/bulk takes it.\n\n"
+    "task-type, due-before, due-after, created-before, created-after. Or a JSON object, as POST /v1/tasks/bulk takes it.\n\n"
 #define AN_ID "019c3f2e-7a40-7000-8000-000000000001"
 
 ACT_COMMAND(pause, pause_options, "pause tasks until they are resumed, or until a time",

@@ -32,8 +32,10 @@ static const struct option options[] = {
 /* clang-format on */
 
 static const char detail[] =
-    "Without --at, --in, --every or --cron the task fires now. -X, -H and -d mean the same as in curl. Times are\n"
-    "RFC 3339 with an offset. Status 2xx is success. Status 5xx, 408, 425 and 429, a timeout and a failed connection are\n"
+    "Without --at, --in, --every or --cron the task fires now. -X and -H mean the same as in curl. So does -d,\n"
+    "but a JSON object or array is sent as it is written, with Content-Type application/json, unless -H gives another type.\n"
+    "--set target_config.body=@FILE sends a text file with its line breaks, as text/plain.\n"
+    "Times are RFC 3339 with an offset. Status 2xx is success. Status 5xx, 408, 425 and 429, a timeout and a failed connection are\n"
     "retried. After any other answer, the task is FAILED at once. --dedupe-key with --dedupe-action replace is a debounce: of\n"
     "several tasks with the key, one runs, with the last payload, when no further one has come for the time of --in.\n"
     "\n"
@@ -168,7 +170,7 @@ static enum err add_write_workflow(const struct options *o, const struct target 
 }
 
 /* Writes target_type and target_config, or the payload of a WORKER task. */
-static enum err add_write_target(const struct options *o, const struct target *t, struct jw *w, struct error *e)
+static enum err add_write_target(const struct options *o, struct target *t, struct jw *w, struct error *e)
 {
     if (option_given(o, "workflow") || add_target_is(o, TARGETS_WORKFLOW))
         return add_write_workflow(o, t, w, e);
@@ -187,6 +189,7 @@ static enum err add_write_target(const struct options *o, const struct target *t
         jw_key(w, "payload");
         jw_raw(w, buf_str(&t->body));
     }
+    t->as_curl = !worker && !sends;
     return !worker && (t->given || sends) ? target_write(o, t, buf_str(&message), w, e) : ERR_OK;
 }
 
@@ -206,7 +209,7 @@ static enum err add_write_body(const struct options *o, struct buf *out, struct 
     if (add_write_target(o, &t, &w, e))
         return e->code;
     jw_object_end(&w);
-    if (task_sets_apply(o, NULL, out, e))
+    if (task_sets_apply(o, NULL, out, e) || target_type_apply(&t, NULL, out, e))
         return e->code;
     return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
 }

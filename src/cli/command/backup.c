@@ -265,7 +265,7 @@ static void restore_print(struct cli *cli, const struct options *o, const char *
             directory);
     if (r->needs_key[0])
         fprintf(cli->err,
-                "belfry restore: tasks have headers that are encrypted, and the file contains no keys: copy the "
+                "belfry restore: the file has encrypted secrets and not the key that they need: copy the "
                 "secrets.key of that server, which has key '%s', to %s/secrets.key before the first start\n",
                 r->needs_key, directory);
 }

@@ -140,7 +140,7 @@ static enum exit_code command_copy_run(struct cli *cli, const struct options *o)
     copy_print(cli, copied, option_get(o, "json")->number);
     if (has_secrets)
         fprintf(cli->err,
-                "belfry copy: tasks have headers that are encrypted, and the keys are not in the database: copy "
+                "belfry copy: the database has encrypted secrets, and their keys are not in it: copy "
                 "%s/secrets.key (or the file of secrets.key_file) to every node and worker, and name it in "
                 "secrets.key_file\n",
                 request.directory);

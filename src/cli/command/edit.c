@@ -17,6 +17,9 @@ static const struct option options[] = {
 static const char detail[] =
     "Only the given options change. -H adds a header, or replaces the one of that name; all others stay.\n"
     "--set target_config.headers.NAME=null removes a header, --set target_config.body=null the body.\n"
+    "-d keeps the Content-Type header that the task has; without one, the type is that of 'belfry add'.\n"
+    "The tasks that a task waits for change with POST and DELETE /v1/tasks/{id}/dependencies (docs/DEPENDENCIES.md); its\n"
+    "deduplication is that of its creation.\n"
     "An edit of the schedule withdraws occurrences that were created but have not fired.\n"
     "\n"
     "Examples:\n"
@@ -59,7 +62,8 @@ static enum err edit_write_body(const struct options *o, const struct edit *edit
     if (edit->target.given && target_write(o, &edit->target, S(""), &w, e)) /* the server merges it */
         return e->code;
     jw_object_end(&w);
-    if (task_sets_apply(o, current, out, e))
+    if (task_sets_apply(o, task_sets_are_nested(o) ? current : NULL, out, e) ||
+        target_type_apply(&edit->target, current, out, e))
         return e->code;
     if (str_eq(buf_str(out), S("{}")))
         return error_set(e, ERR_INVALID, "nothing to change: give at least one option");
@@ -88,10 +92,11 @@ static enum exit_code edit_send(struct cli *cli, const struct options *o, struct
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, TASK_BODY_MAX * 2);
     struct error e;
-    bool reads = task_sets_are_nested(o);
+    bool reads = task_sets_are_nested(o) || edit->target.form.n;
     enum exit_code code = reads ? edit_read_current(client, edit, &before) : EXIT_DONE;
     if (code)
         return code;
+    edit->target.as_curl = reads && str_eq(json_text_at(before.doc.root, "target_type"), S("HTTP_CALLBACK"));
     if (edit_write_body(o, edit, reads ? &before.doc : NULL, &body, &e))
         return cli_fail(cli, "edit", &e, EXIT_USAGE);
     struct client_request call = { .method = "PATCH",
@@ -141,6 +146,6 @@ const struct command command_edit = {
     .options = options,
     .option_count = array_count(options),
     .shared_options = task_options,
-    .shared_count = TASK_OPTION_COUNT,
+    .shared_count = TASK_EDIT_OPTION_COUNT,
     .run = command_edit_run,
 };

@@ -39,9 +39,12 @@ static void history_add_execution(struct rows *r, const json_t *execution)
     execution_row(&r->table, execution);
 }
 
+enum { STATUS_WIDTH = 9 }; /* of COMPLETED and the like: a first page may have shorter ones only */
+
 static void history_occurrence_header(struct table *t)
 {
     table_row(t, OCCURRENCE_COLUMNS, "WHEN", "STATUS", "ATTEMPTS", "ID", "NOTE");
+    table_reserve(t, 1, STATUS_WIDTH);
 }
 
 /* The note says what the occurrence waits for, why it was skipped, or its error. */
@@ -96,6 +99,7 @@ enum { ALL_COLUMNS = 8 };
 static void history_all_header(struct table *t)
 {
     table_row(t, ALL_COLUMNS, "ENDED", "STATUS", "TASK", "QUEUE", "ATTEMPT", "TOOK", "WORKER", "ERROR");
+    table_reserve(t, 1, STATUS_WIDTH);
 }
 
 static void history_add_of_all(struct rows *r, const json_t *x)

@@ -53,10 +53,21 @@ static bool import_is_system_file(const char *path)
 
 /* ---- writing a task ---- */
 
+/* curl and wget send data as that of a form, whatever it is, unless a header gives another type. */
+static bool import_sends_form(const struct crontab_call *c)
+{
+    for (size_t i = 0; i < c->header_count; i++)
+        if (str_eq_nocase(str_trim(str_sub(c->headers[i], 0, str_find(c->headers[i], ':', 0))), S("content-type")))
+            return false;
+    return c->body.p != NULL;
+}
+
 static void import_write_headers(const struct crontab_call *c, struct jw *w)
 {
     jw_key(w, "headers");
     jw_object(w);
+    if (import_sends_form(c))
+        jw_kv_cstr(w, "Content-Type", "application/x-www-form-urlencoded");
     for (size_t i = 0; i < c->header_count; i++) {
         char name[256];
         size_t colon = str_find(c->headers[i], ':', 0);
@@ -73,7 +84,7 @@ static void import_write_target(const struct crontab_call *c, struct jw *w)
     jw_object(w);
     jw_kv_str(w, "url", c->url);
     jw_kv_str(w, "method", c->method.n ? c->method : c->body.p ? S("POST") : S("GET"));
-    if (c->header_count)
+    if (c->header_count || c->body.p)
         import_write_headers(c, w);
     if (c->body.p)
         jw_kv_str(w, "body", c->body);
@@ -264,7 +275,8 @@ const struct command command_import = {
     .summary = "create tasks from the lines of a crontab that call a URL",
     .detail =
         "Lines that run curl or wget become recurring tasks that behave as under cron: runs may overlap, and missed runs are\n"
-        "skipped. Other lines are listed with the reason. A line that was imported before is not imported again.\n"
+        "skipped. Data is sent as curl and wget send it, as application/x-www-form-urlencoded unless a header gives another\n"
+        "type. Other lines are listed with the reason. A line that was imported before is not imported again.\n"
         "\n"
         "Examples:\n"
         "  crontab -l | belfry import crontab - --dry-run\n"

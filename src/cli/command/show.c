@@ -172,7 +172,10 @@ static void show_write_progress(const struct json_doc *doc, struct buf *out)
 /* A step that a user has completed has another output than its latest attempt. */
 static void show_write_output(const json_t *task, const char *path, struct buf *out)
 {
-    table_plain_text(json_text_at(task, json_at(task, "output") ? "output" : path), SIZE_MAX, out);
+    struct str output = json_text_at(task, json_at(task, "output") ? "output" : path);
+    while (output.n && (output.p[output.n - 1] == '\n' || output.p[output.n - 1] == '\r'))
+        output.n--;
+    table_plain_text(output, SIZE_MAX, out);
 }
 
 /* A step has what it is defined as. Its call is in its task once its references are resolved, or if it has none. */

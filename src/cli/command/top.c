@@ -119,10 +119,12 @@ static enum exit_code top_write_recent(struct top_screen *s)
     enum exit_code code = client_call(s->client, &call, &a);
     size_t n = code ? 0 : json_count_at(a.doc.root, "points");
     const json_t *last = n ? json_array_get(json_at(a.doc.root, "points"), n - 1) : NULL;
+    int64_t completed = json_i64_at(last, "completed", 0);
     if (last)
         buf_printf(
-            &s->out, "Last 5 min: %.1f completed a second, %.1f failed, delay p50 %.3f s, p99 %.3f s, backlog %lld\n",
-            (double)json_i64_at(last, "completed", 0) / RECENT_S, (double)json_i64_at(last, "failed", 0) / RECENT_S,
+            &s->out,
+            "Last 5 min: %lld completed (%.1f a second), %lld failed, delay p50 %.3f s, p99 %.3f s, backlog %lld\n",
+            (long long)completed, (double)completed / RECENT_S, (long long)json_i64_at(last, "failed", 0),
             json_number_value(json_at(last, "delay_seconds.p50")),
             json_number_value(json_at(last, "delay_seconds.p99")), (long long)json_i64_at(last, "backlog", 0));
     buf_char(&s->out, '\n');

@@ -304,6 +304,23 @@ enum err run_steps_graph(struct run_steps *s, struct graph *ret, struct critical
     return ERR_OK;
 }
 
+void run_parents_write(const struct graph *g, const struct graph_step *step, struct buf *out)
+{
+    enum { NAMES_SHOWN_MAX = 5 };
+    size_t n = 0;
+    for (uint32_t i = 0; i < step->n; i++) {
+        const struct graph_step *parent = &g->v[step->in[i].parent];
+        if (run_status_is_final(parent->status))
+            continue;
+        if (n++ >= NAMES_SHOWN_MAX)
+            continue;
+        buf_text(out, n == 1 ? "waits for " : ", ");
+        table_plain_text(parent->name, SIZE_MAX, out);
+    }
+    if (n > NAMES_SHOWN_MAX)
+        buf_printf(out, " and %zu more", n - NAMES_SHOWN_MAX);
+}
+
 /* ---- earlier runs ---- */
 
 struct earlier_runs {

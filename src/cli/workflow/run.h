@@ -58,6 +58,9 @@ void run_steps_learn(struct client *c, const json_t *run, struct run_steps *s, s
 enum err run_steps_graph(struct run_steps *s, struct graph *ret, struct critical_step **ret_times,
                          struct error *e) must_use;
 
+/* "waits for a, b and 3 more": the parents of the step that have not ended. */
+void run_parents_write(const struct graph *g, const struct graph_step *step, struct buf *out);
+
 bool run_status_is_final(struct str status);
 
 /* "3 COMPLETED, 1 RUNNING of 4" of {"total", "by_status"}. */

@@ -96,7 +96,7 @@ static const struct json_field step_fields[] = {
       .fields = compensate_fields, .count = array_count(compensate_fields) },
     { .name = "may_fail", .kind = JSON_KIND_BOOL, AT(step_body, may_fail) },
     { .name = "delay", .kind = JSON_KIND_DURATION, AT(step_body, delay_ms) },
-    { .name = "target_type", .kind = JSON_KIND_ENUM, AT(step_body, target), SEEN(step_body, has_target), .names = target_kind_names },
+    { .name = "target_type", .kind = JSON_KIND_ENUM, AT(step_body, target), SEEN(step_body, has_target), .names = target_kind_choices },
     { .name = "target_config", .kind = JSON_KIND_RAW, AT(step_body, config), .nullable = true },
     { .name = "payload", .kind = JSON_KIND_RAW, AT(step_body, payload), .nullable = true },
     { .name = "concurrency_key", .kind = JSON_KIND_RAW, AT(step_body, key), .nullable = true },

@@ -43,6 +43,12 @@ const char *const target_kind_names[] = {
     [TARGET_KINDS] = NULL,
 };
 
+const char *const target_kind_choices[] = {
+    [TARGET_HTTP] = "HTTP_CALLBACK", [TARGET_MESSAGE] = "QUEUE_MESSAGE", [TARGET_COMMAND] = "",
+    [TARGET_WORKER] = "WORKER",      [TARGET_WORKFLOW] = "WORKFLOW",     [TARGET_NOOP] = "NOOP",
+    [TARGET_KINDS] = NULL,
+};
+
 bool task_may_become(enum task_state from, enum task_state to)
 {
     assert((size_t)from < array_count(moves) && (size_t)to < array_count(moves));

@@ -253,7 +253,8 @@ enum late_cause task_lease_late_cause(const struct task *t);
 /* Whether an OCCURRENCE was cancelled, or expired, before its start although it counts among the runs of its task. */
 bool task_is_called_off(const struct task *t);
 
-extern const char *const target_kind_names[TARGET_KINDS + 1]; /* "HTTP_CALLBACK" …; NULL at the end */
+extern const char *const target_kind_names[TARGET_KINDS + 1];   /* "HTTP_CALLBACK" …; NULL at the end */
+extern const char *const target_kind_choices[TARGET_KINDS + 1]; /* those that a user may give; "" for others */
 const char *target_kind_name(enum target_kind k);
 bool task_is_control(const struct task *t); /* it is in the lane of its tenant's control work */
 /* An external worker leases it. A step of this target is planned first. */

@@ -98,7 +98,7 @@ static void notifier_on_beat(struct notifier *n, const struct send_result *r)
 {
     n->beat_is_under_way = false;
     if (!r->ok && !n->beat_failed)
-        log_warn("heartbeat_failed", kv_cstr("error", r->error));
+        log_warn("heartbeat_url_failed", kv_cstr("error", r->error));
     n->beat_failed = !r->ok;
 }
 

@@ -390,7 +390,7 @@ static const struct {
     { "{'payload':{'a':1}}", "target_config", "is required: " },
     { "{'payload':null}", "target_config", "is required: " },
     { "{'target_config':null}", "target_config", "is required: " },
-    /* unknown, not supported yet, read-only */
+    /* unknown, not possible here, read-only */
     { "{'nmae':'x'," H "}", "nmae", "is unknown, did you mean 'name'?" },
     { "{'whatever':1," H "}", "whatever", "is unknown" },
     { "{'depends_on':['x']," H "}", "depends_on", "is not possible here" },
@@ -527,7 +527,7 @@ static const struct {
     { "{'timeout_ms':3600001," H "}", "timeout_ms", "must be between 1 and 3600000, not 3600001" },
     { "{'timeout_ms':'30s'," H "}", "timeout_ms", "must be a number, not a string" },
     /* targets */
-    { "{'target_type':'FAX'}", "target_type", "must be one of HTTP_CALLBACK, QUEUE_MESSAGE, COMMAND, WORKER, WORKFLOW, NOOP, not 'FAX'" },
+    { "{'target_type':'FAX'}", "target_type", "must be one of HTTP_CALLBACK, QUEUE_MESSAGE, WORKER, WORKFLOW, NOOP, not 'FAX'" },
     { "{'target_type':'HTTP_CALLBACK'}", "target_config", "is required for an HTTP_CALLBACK" },
     { "{'target_type':'HTTP_CALLBACK','payload':{'webhook_url':'http://h'}}", "target_config", "is required for an HTTP_CALLBACK" },
     { "{'target_type':'QUEUE_MESSAGE'}", "target_config", "is required for a QUEUE_MESSAGE" },
@@ -545,7 +545,7 @@ static const struct {
     { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'j','destination':'a\\nb'}}", "target_config.destination", "must not hold control characters" },
     { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'j','destination':'d','headers':{'Belfry-Fence':'1'}}}", "target_config.headers.Belfry-Fence", "is reserved" },
     { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'j','destination':'d','url':'x'}}", "target_config.url", "" },
-    { "{'target_type':'COMMAND'}", "target_type", "COMMAND is not supported yet" },
+    { "{'target_type':'COMMAND'}", "target_type", "must be one of HTTP_CALLBACK, QUEUE_MESSAGE, WORKER, WORKFLOW, NOOP, not 'COMMAND'" },
     { "{'target_type':'WORKER','target_config':{'url':'x'}}", "target_config.url", "" },
     { "{'target_type':'WORKFLOW'}", "target_config", "is required for a WORKFLOW" },
     { "{'target_type':'WORKFLOW','target_config':{}}", "target_config.workflow", "is required" },

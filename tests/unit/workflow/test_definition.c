@@ -47,7 +47,7 @@ static const struct {
     { A("\"target_type\":\"WORKFLOW\",\"target_config\":{\"version\":1}"), "steps[0].target_config.workflow", "" },
     { A("\"target_type\":\"WORKFLOW\",\"target_config\":{\"workflow\":\"w\"},\"payload\":1"), "steps[0].payload",
       "input" },
-    { A("\"target_type\":\"COMMAND\""), "steps[0].target_type", "not supported" },
+    { A("\"target_type\":\"COMMAND\""), "steps[0].target_type", "not 'COMMAND'" },
     { A("\"await\":{\"signal\":\"s\"},\"timeout_ms\":5"), "steps[0].timeout_ms", "has no effect" },
     { A("\"await\":{\"signal\":\"s\"},\"retry\":{}"), "steps[0].retry", "has no effect" },
     { HTTP("\"metadata\":7"), "steps[0].metadata", "must be an object" },

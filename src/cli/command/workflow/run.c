@@ -292,15 +292,34 @@ static void step_header(struct table *t)
         table_row(t, STEP_COLUMNS, "STEP", "KIND", "STATUS", "WAITED", "RAN", "ATTEMPTS", "NOTE");
 }
 
-/* Why it is in its state; of a step that has not been released, the steps that it comes after. */
-static void step_note_write(const struct run_step *s, int64_t now_ms, struct buf *out)
+struct step_rows {
+    struct rows rows;
+    struct client *client;
+    const char *run;
+    struct run_steps steps; /* all of the run; read when the first row needs them */
+    struct graph graph;
+    bool is_read;
+};
+
+static void step_rows_read(struct step_rows *x)
 {
-    if (run_step_note_write(s, now_ms, out) || s->times.is_final || s->times.released_ms)
+    struct critical_step *ignored;
+    struct error e;
+    if (!x->is_read && run_steps_load(x->client, x->run, &x->steps) == EXIT_DONE &&
+        run_steps_graph(&x->steps, &x->graph, &ignored, &e))
+        x->graph = (struct graph){ 0 };
+    x->is_read = true;
+}
+
+/* Why it is in its state; of a step that has not been released, the steps that it waits for. */
+static void step_note_write(struct step_rows *x, const struct run_step *s, int64_t now_ms, struct buf *out)
+{
+    if (run_step_note_write(s, now_ms, out) || s->is_undo || s->times.is_final || s->times.started_ms)
         return;
-    for (uint32_t i = 0; i < s->after_count; i++) {
-        buf_text(out, i ? ", " : "comes after ");
-        table_plain_text(s->after[i], SIZE_MAX, out);
-    }
+    step_rows_read(x);
+    for (uint32_t i = 0; i < x->graph.n; i++)
+        if (str_eq(x->graph.v[i].name, s->name))
+            run_parents_write(&x->graph, &x->graph.v[i], out);
 }
 
 static void step_add_row(struct rows *r, const json_t *step)
@@ -316,7 +335,7 @@ static void step_add_row(struct rows *r, const json_t *step)
     if (!run_step_read(&a, step, &s))
         return; /* one step cannot be that large */
     run_step_times_text(&s, now_ms, waited, ran);
-    step_note_write(&s, now_ms, &note);
+    step_note_write(container_of(r, struct step_rows, rows), &s, now_ms, &note);
     snprintf(attempts, sizeof attempts, "%lld", (long long)s.attempts);
     const char *name = table_text(t, s.name), *kind = table_text(t, json_text_at(step, "kind"));
     const char *status = table_text(t, s.status);
@@ -349,8 +368,13 @@ enum exit_code workflow_steps(struct verb_work *w)
         .client = w->client, .path = buf_cstr(&path), .member = "steps", .limit = pages_limit(w->o), .about = id
     };
     size_t columns = STEP_COLUMNS + (option_get(w->o, "ids")->number ? 1 : 0);
-    struct rows r = { .header = step_header, .add = step_add_row, .keep = { 1, columns, columns - 1 } };
+    struct step_rows x = { .rows = { .header = step_header, .add = step_add_row, .keep = { 1, columns, columns - 1 } },
+                           .client = w->client,
+                           .run = id };
     bool filtered = option_given(w->o, "status") || step->list_count;
-    return rows_print(w->cli, w->o, &p, &r, columns,
+    code = rows_print(w->cli, w->o, &p, &x.rows, columns,
                       filtered ? "no step matches" : "the run has not started: it has no steps yet");
+    if (x.steps.v)
+        run_steps_release(&x.steps);
+    return code;
 }

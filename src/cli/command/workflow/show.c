@@ -8,14 +8,7 @@
 #include "cli/when.h"
 #include "cli/workflow/run.h"
 
-enum {
-    COLUMNS = 7,
-    REDRAW_MS = 500,
-    PATH_SHOWN_MAX = 20,
-    NAMES_SHOWN_MAX = 5,
-    RUNS_SHOWN_MAX = 5,
-    HOLDS_SHOWN_MAX = 3
-};
+enum { COLUMNS = 7, REDRAW_MS = 500, PATH_SHOWN_MAX = 20, RUNS_SHOWN_MAX = 5, HOLDS_SHOWN_MAX = 3 };
 
 static const struct named_fact facts[] = {
     { "Id", "id", FACT_TEXT },
@@ -107,29 +100,12 @@ static bool run_view_is_critical(const struct run_view *v, size_t at)
     return false;
 }
 
-/* "waits for a, b and 3 more": the parents that have not ended. */
-static void run_view_write_parents(const struct run_view *v, const struct graph_step *step, struct buf *out)
-{
-    size_t n = 0;
-    for (uint32_t i = 0; i < step->n; i++) {
-        const struct graph_step *parent = &v->graph.v[step->in[i].parent];
-        if (run_status_is_final(parent->status))
-            continue;
-        if (n++ >= NAMES_SHOWN_MAX)
-            continue;
-        buf_text(out, n == 1 ? "waits for " : ", ");
-        table_plain_text(parent->name, SIZE_MAX, out);
-    }
-    if (n > NAMES_SHOWN_MAX)
-        buf_printf(out, " and %zu more", n - NAMES_SHOWN_MAX);
-}
-
 /* Why the step is in its state. at: its place in the graph, unless it is a compensation. */
 static void run_view_write_note(const struct run_view *v, const struct run_step *s, size_t at, struct buf *out)
 {
     bool told = run_step_note_write(s, v->now_ms, out);
     if (!told && !s->is_undo && !s->times.is_final && !s->times.started_ms)
-        run_view_write_parents(v, &v->graph.v[at], out);
+        run_parents_write(&v->graph, &v->graph.v[at], out);
 }
 
 static void run_view_add_step(const struct run_view *v, const struct run_step *s, size_t at, struct table *t)
