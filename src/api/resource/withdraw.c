@@ -88,7 +88,7 @@ enum err withdraw_cuts(struct request *q, struct reader *r, const struct task *w
         return error_set(e, ERR_LIMIT, "too little memory for the skipped occurrences");
     int64_t before_ms = min_of(q->now_ms, next->cursor_ms) - schedule_spread(&next->schedule, next->id);
     op->cuts = cuts;
-    for (size_t i = 0; i < page.tasks.n; i++) {
+    for (size_t i = page.tasks.n; i-- > 0;) { /* by id, as rows are locked */
         bool is_cut;
         if (spawn_cut(&page.tasks.v[i], &rule, before_ms, a, &cuts[op->cut_count], &is_cut, e))
             return e->code;

@@ -92,8 +92,8 @@ struct spawn_cut {
     int64_t last_ms, count;      /* what stays, up to last_ms; count 0: nothing */
     struct str error;            /* the last_error of what stays */
 };
-/* Takes the times at or after before_ms (scheduled_ms) from a row. rule: of the schedule that made the row; its calendar
- * may have changed since. *ret_cuts false: it is no such row, or it has no such times. Then the rest is not set. */
+/* Takes the times at or after before_ms (scheduled_ms) from a row. rule: of the schedule that made the row; its
+ * calendar may have changed since. *ret_cuts false: it is no such row, or has no such times; then *ret is not set. */
 enum err spawn_cut(const struct task *occurrence, const struct recurrence *rule, int64_t before_ms, struct arena *a,
                    struct spawn_cut *ret, bool *ret_cuts, struct error *e) must_use;
 
