@@ -210,6 +210,13 @@ static void node_on_started(void *context, const struct task *t)
         n->setup.observe_started(n->setup.observe_context, t);
 }
 
+static void node_on_opened(void *context, const struct task *t)
+{
+    const struct node *n = context;
+    if (n->setup.observe_opened)
+        n->setup.observe_opened(n->setup.observe_context, t);
+}
+
 static void node_on_spawned(void *context, const struct task *occurrence)
 {
     const struct node *n = context;
@@ -319,6 +326,7 @@ static void node_make_scheduler(struct node *n)
                                                             .unblocked = node_unblocked,
                                                             .nudge = node_on_kept,
                                                             .spawned = node_on_spawned,
+                                                            .opened = node_on_opened,
                                                             .abort = node_on_stopped,
                                                             .replaced = node_on_replaced,
                                                             .context = n },

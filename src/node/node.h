@@ -81,6 +81,8 @@ struct node_setup {
      * have been. */
     void (*observe_started)(void *context, const struct task *t);
     void (*observe_spawned)(void *context, const struct task *occurrence);
+    /* NULL, or called for each run, map and wait for a signal that this node begins. */
+    void (*observe_opened)(void *context, const struct task *t);
     /* NULL, or adds members to the document that other nodes read (struct node_row). */
     void (*describe)(void *context, struct jw *w);
     /* NULL, or called for each task that found no free slot, and for each missed occurrence that is skipped, as it is

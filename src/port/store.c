@@ -23,6 +23,14 @@ bool task_needs_calendar(const struct task *t)
     return t->kind == TASK_RECURRING && t->schedule.calendar.n && !t->deleted && !task_is_final(t->state);
 }
 
+bool put_cut_deletes(struct op_put *op, const struct spawn_cut *c)
+{
+    int64_t at_ms = c->first_ms + schedule_spread(&op->task->schedule, op->task->id);
+    bool deletes = c->count == 0 || op->ret_cursor_ms <= at_ms;
+    op->ret_cut += deletes ? c->count_was : c->count_was - c->count;
+    return deletes;
+}
+
 bool put_keeps_requested(const struct op_put *op)
 {
     return !task_is_final(op->task->state);

@@ -37,6 +37,13 @@ static void server_on_started(void *context, const struct task *t)
     transition_log_started(a->transitions, t);
 }
 
+static void server_on_opened(void *context, const struct task *t)
+{
+    struct server *a = context;
+    if (a->http)
+        live_on_opened(api_server_live(a->http), t);
+}
+
 static void server_on_spawned(void *context, const struct task *occurrence)
 {
     struct server *a = context;
@@ -110,6 +117,7 @@ void server_make_node(struct server *a)
         .observe = server_on_settled,
         .observe_started = server_on_started,
         .observe_spawned = server_on_spawned,
+        .observe_opened = server_on_opened,
         .observe_gated = server_on_gated,
         .observe_expired = server_on_expired,
         .describe = server_describe,

@@ -188,6 +188,54 @@ def test_rules_whose_dates_never_come_do_not_keep_the_server(client):
 # in use
 
 
+def ledger(client, task_id):
+    """The rows of skipped times, by time. No time has two rows, and all rows together are skipped_count."""
+    def check():
+        before, rows, after = client.task(task_id), client.all(f"/v1/tasks/{task_id}/occurrences"), client.task(task_id)
+        if before != after:  # something happened in between
+            return None
+        skipped = sorted((o["skipped"] for o in rows if o["status"] == "SKIPPED"), key=lambda s: s["from"])
+        for a, b in zip(skipped, skipped[1:]):
+            assert a["to"] < b["from"], f"two rows overlap: {a} and {b}"
+        for o in rows:
+            if o["status"] != "SKIPPED":
+                assert not [s for s in skipped if s["from"] <= o["scheduled_for"] <= s["to"]], f"skipped and not: {o}"
+        assert after["skipped_count"] == sum(s["count"] for s in skipped), (after, skipped)
+        return skipped or [None]
+    return [s for s in until(check, why="it does not come to rest") if s]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("schedule", [{"interval_seconds": 2}, {"cron_expression": "*/2 * * * * *"}], ids=["interval", "cron"])
+def test_each_skipped_time_has_one_row_however_often_calendar_and_schedule_change(client, schedule):
+    name, off = "off", [str(day(0)), str(day(1))]  # two days: it may be midnight
+    put(client, name, {"excluded": off})
+    task = client.create(calendar=name, target_type="NOOP", **schedule)["id"]
+    until(lambda: client.task(task)["skipped_count"], why="no row")
+    first = ledger(client, task)
+    for i in range(2):  # of other days
+        put(client, name, {"excluded": [*off, str(day(100 + i))]})
+        until(lambda i=i: client.task(task)["version"] == i + 2, why="not applied")
+        assert ledger(client, task)[0] == first[0], "nothing has changed for today"
+    until(lambda: time.time() * 1000 > to_ms(first[0]["from"]) + 50, why="the clock stands still")  # a row is made ahead of its time
+    put(client, name, {})
+    until(lambda: client.task(task)["runs_count"] >= 1, why="it does not run again")
+    free = ledger(client, task)
+    assert free[0]["from"] == first[0]["from"] and free[0]["count"] < first[0]["count"], (free, first)
+    put(client, name, {"excluded": off})
+    until(lambda: len(ledger(client, task)) > len(free), why="the rest of the day has no row")
+    client.act(task, "pause")
+    client.act(task, "resume")
+    ledger(client, task)
+    edited = client.request("PATCH", f"/v1/tasks/{task}", {"interval_seconds": 3} if "interval_seconds" in schedule
+                            else {"cron_expression": "*/5 * * * * *"})
+    assert edited.status == 200, edited
+    until(lambda: sum(s["to"] >= free[-1]["to"] for s in ledger(client, task)) >= 2, why="the edited schedule has no row")
+    client.act(task, "cancel")
+    now = datetime.datetime.now(UTC).isoformat()
+    assert all(s["to"] < now for s in ledger(client, task)), "a cancelled schedule skips nothing that is to come"
+
+
 @pytest.mark.cluster
 @pytest.mark.text("no task runs")
 def test_a_task_skips_excluded_days_and_follows_a_change(client):

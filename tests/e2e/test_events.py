@@ -74,6 +74,19 @@ def test_occurrences_name_their_recurring_task(server, client):
         until(lambda: [e for e in events.tasks() if e["parent_id"] == task and e["status"] == "COMPLETED"], why=lambda: events.tasks())
 
 
+def test_runs_maps_and_waits_count_as_started_when_they_begin(server, client):
+    with Events(server) as events:
+        noop = {"target_type": "NOOP"}
+        made = client.post("/v1/workflows", {"definition": {"steps": [
+            {"name": "a", **noop}, {"name": "m", "map": {"over": [1, 2]}, **noop}, {"name": "w", "await": {"signal": "go"}}]}}).json["id"]
+        started = 1 + 1 + (1 + 2) + 1  # the run, the step, the map with its items, the wait
+        until(lambda: events.counts()["started"] == started, why=lambda: events.counts())
+        assert events.counts()["completed"] < started, "the wait and the run have begun, and are not over"
+        assert client.post(f"/v1/workflows/{made}/signals/go", {}).status == 200
+        until(lambda: events.counts()["completed"] == started, why=lambda: events.counts())
+        assert events.counts()["started"] == started
+
+
 def test_leased_tasks_are_told(server, client):
     with Events(server) as events:
         task = client.create(target_type="WORKER", queue="work")["id"]

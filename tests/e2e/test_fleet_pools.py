@@ -34,6 +34,22 @@ def without_worker(fleet):
     return [{text: int(n) for text, n in found.findall(page)} for page in pages]
 
 
+def test_tasks_that_wait_for_a_free_slot_are_late_for_lack_of_room(make_fleet, receiver):
+    fleet = make_fleet(workers=1, worker_arguments=[("--concurrency", "4")])
+    client, release = fleet.client(), threading.Event()
+    receiver.answer("/held", *[Reply(hold=release)] * 8)
+    tasks = [client.create(queue="held", **receiver.target("/held"))["id"] for _ in range(8)]
+    receiver.wait("/held", 4)
+    due_ms = max(to_ms(client.task(t)["run_at"]) for t in tasks)
+    until(lambda: now_ms() > due_ms + 200, why="the clock stands still")
+    release.set()
+    for task in tasks:
+        client.wait_for(task, "COMPLETED")
+    runs = [client.all(f"/v1/tasks/{t}/executions", "executions")[0] for t in tasks]
+    late = [x for x in runs if x["delay_ms"] >= 200]
+    assert len(late) >= 4 and {x["delay_cause"] for x in late} == {"ROOM"}, runs
+
+
 def test_tasks_for_a_label_that_no_worker_has_stay_in_the_store_and_cost_nobody_room(make_fleet, receiver):
     fleet = make_fleet(workers=1, worker_arguments=[("--concurrency", "4")])
     client = fleet.client()

@@ -1,10 +1,11 @@
 """Metrics that concern all nodes together."""
 
 import re
+import time
 
 import pytest
 
-from server import Reply, until
+from server import Reply, to_ms, until
 from test_tenants import Tenant
 
 
@@ -69,6 +70,21 @@ def test_ends_are_counted_by_outcome_fault_route_and_tenant(client, receiver):
     assert grown('belfry_http_responses_total{route="POST /v1/tasks",code="2xx"}') == 3
     assert grown('belfry_http_responses_total{route="_unknown",code="4xx"}') == 1
     assert now['belfry_tenant_running{tenant="default"}'] >= 0 and now['belfry_series_folded{kind="tenant"}'] == 0
+
+
+@pytest.mark.standalone("each node counts for itself")
+def test_a_task_that_the_users_worker_asks_for_late_is_not_late_by_belfry(client):
+    before = figures(client)
+    task = client.create(target_type="WORKER", queue="idle")
+    until(lambda: time.time() * 1000 - to_ms(task["run_at"]) > 150, why="the clock stands still")
+    lease = client.post("/v1/leases", {"queue": "idle"}).json["leases"][0]
+    assert client.post(f"/v1/leases/{lease['id']}/complete", {}).status == 200
+    assert client.all(f"/v1/tasks/{task['id']}/executions", "executions")[0]["delay_cause"] == "ROOM"
+    now = figures(client)
+    grown = lambda name: now.get(name, 0) - before.get(name, 0)
+    assert grown("belfry_tasks_executed_total") == 1
+    assert grown("belfry_start_delay_seconds_count") == grown('belfry_tenant_delay_seconds_count{tenant="default"}') == 0
+    assert grown('belfry_late_executions_total{cause="ROOM"}') == 1
 
 
 @pytest.mark.standalone("each node counts for itself")

@@ -29,6 +29,22 @@ def note(shown, step):
     return next(line for line in shown.lines if line.lstrip("* ").split()[:1] == [step])
 
 
+# ---- the critical path ----
+
+
+def test_the_critical_path_goes_through_a_skipped_step(ask, write):
+    path = write("cp.json", json.dumps({"steps": [
+        {"name": "slow", "target_type": "NOOP"},
+        {"name": "optional", "depends_on": ["slow"], "when": {"ref": "/input/opt", "op": "eq", "value": True}, "target_type": "NOOP"},
+        {"name": "never", "depends_on": [{"step": "optional", "type": "MUST_FAIL"}], "target_type": "NOOP"},
+        {"name": "finish", "depends_on": [{"step": "optional", "type": "MUST_NOT_FAIL"}], "target_type": "NOOP"}]}))
+    for opt, chain in (("false", r"slow \S+ → finish \S+"), ("true", r"slow \S+ → optional \S+ → finish \S+")):
+        name = f"opt-{opt}"
+        done(ask("run", path, "--name", name, "--input", f'{{"opt": {opt}}}', "--wait"))
+        shown = ask("show", name)
+        assert re.search(rf"^Critical path \(\*\): {chain}$", shown.out, re.M), shown
+
+
 # ---- what a step waits for ----
 
 

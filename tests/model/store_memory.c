@@ -414,6 +414,27 @@ static int64_t memory_put_withdraw(struct store_memory *s, struct op_put *op, in
     return cursor_ms;
 }
 
+static void memory_put_cut(struct store_memory *s, struct op_put *op, struct slot_keys *keys)
+{
+    op->ret_cut = 0;
+    for (size_t i = 0; i < op->cut_count; i++) {
+        const struct spawn_cut *c = &op->cuts[i];
+        const struct task *t = table_get(&s->table, c->id);
+        if (!t || !uuid_eq(t->parent, op->task->id) || t->kind != TASK_OCCURRENCE || t->state != TASK_SKIPPED ||
+            t->skipped_count != c->count_was)
+            continue;
+        if (put_cut_deletes(op, c)) {
+            memory_drop_row(&s->table, c->id, keys);
+            continue;
+        }
+        struct task left = *t;
+        left.cursor_ms = c->last_ms;
+        left.skipped_count = c->count;
+        left.last_error = c->error;
+        table_put(&s->table, &left);
+    }
+}
+
 static enum err memory_put(struct store_memory *s, struct op *base)
 {
     struct op_put *op = op_as(struct op_put, base);
@@ -432,6 +453,8 @@ static enum err memory_put(struct store_memory *s, struct op *base)
     slot_keys_init(&keys);
     next.cursor_ms = op->ret_cursor_ms = memory_put_withdraw(s, op, &runs, &keys);
     next.runs_count = max_of(next.runs_count - runs, 0);
+    memory_put_cut(s, op, &keys);
+    next.skipped_count = max_of(next.skipped_count - op->ret_cut, 0);
     if (next.state == TASK_CANCELLED || next.state == TASK_EXPIRED)
         memory_uncount_run(&s->table, &next, next.parent, next.state == TASK_EXPIRED);
     if (!uuid_eq(was->claim, next.claim))

@@ -195,6 +195,27 @@ void live_on_started(struct live *l, const struct task *t)
     pthread_mutex_unlock(&l->lock);
 }
 
+void live_on_opened(struct live *l, const struct task *t)
+{
+    if (!t->tenant)
+        return;
+    pthread_mutex_lock(&l->lock);
+    live_tenant_get(l, t->tenant)->own[LIVE_STARTED]++;
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* Whether an attempt that has ended was not counted at its start: a worker of a fleet ran it, or it was a run, a map or
+ * a wait for a signal that ended before it was opened. */
+static bool live_starts_late(const struct event *e, const struct verdict *v, struct str worker)
+{
+    if (!v->has_execution)
+        return false;
+    if (e->outcome.worker.n)
+        return !str_eq(e->outcome.worker, worker);
+    bool was_told = v->execution.status == EXECUTION_LOST || e->task.target == TARGET_WORKER; /* by its node or lease */
+    return !was_told && !(e->task.links & (TASK_OPENED | TASK_AWAITS));
+}
+
 static void live_count_settled(struct live_tenant *t, const struct settlement *s)
 {
     const struct verdict *v = &s->verdict;
@@ -217,7 +238,7 @@ void live_on_settled(struct live *l, const struct event *e, const struct settlem
     pthread_mutex_lock(&l->lock);
     struct live_tenant *t = live_tenant_get(l, e->task.tenant);
     bool is_news = s->ret_state != TASK_SCHEDULED || v->has_execution; /* else it was given back */
-    t->own[LIVE_STARTED] += v->has_execution && e->outcome.worker.n && !str_eq(e->outcome.worker, worker);
+    t->own[LIVE_STARTED] += live_starts_late(e, v, worker);
     live_count_settled(t, s);
     if (is_news && list_linked(&t->active) && !live_fold(l, t, e->task.id, e->task.parent, e->task.queue))
         live_note(l, t,

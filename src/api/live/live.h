@@ -35,6 +35,7 @@ void live_on_created(struct live *l, const struct task *v, size_t n); /* accepte
 void live_on_written(struct live *l, const struct task *v, size_t n); /* as they are now */
 void live_on_spawned(struct live *l, const struct task *occurrence);
 void live_on_started(struct live *l, const struct task *t);
+void live_on_opened(struct live *l, const struct task *t); /* an attempt of a run, a map or a wait, without a worker */
 /* worker: the name of the worker inside this process, whose starts were told. */
 void live_on_settled(struct live *l, const struct event *e, const struct settlement *s, struct str worker);
 /* The same of a leased task. */

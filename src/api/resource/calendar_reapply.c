@@ -62,11 +62,14 @@ static int64_t calendar_reapply_cursor(struct request *q, const struct task *t)
     if (t->cursor_ms < q->now_ms)
         return t->cursor_ms; /* missed occurrences are still caught up */
     int64_t first_ms = spawn_first(&rule, q->now_ms);
+    if (first_ms >= t->cursor_ms && first_ms != INT64_MAX)
+        return t->cursor_ms; /* what is left out before it has its row, and is still left out */
     return first_ms == INT64_MAX ? q->now_ms : spawn_first_entry(&rule, q->now_ms);
 }
 
-static void calendar_reapply_prepare(struct request *q, struct calendar_reapply_task *o)
+static void calendar_reapply_prepare(struct request *q, struct reader *r, struct calendar_reapply_task *o)
 {
+    struct error e = { 0 };
     o->state = REAPPLY_READY;
     o->next = o->current;
     o->next.version++;
@@ -81,6 +84,11 @@ static void calendar_reapply_prepare(struct request *q, struct calendar_reapply_
         .cursor_ms = o->current.cursor_ms,
         .withdraw = true,
     };
+    if (o->next.cursor_ms == o->current.cursor_ms ||
+        withdraw_cuts(q, r, &o->current, &q->calendar_reapply_run->page, &o->put, &e) == ERR_OK)
+        return;
+    log_warn("calendar_reapply_failed", kv_uuid("task", o->current.id), kv_err(&e));
+    o->state = REAPPLY_ENDED;
 }
 
 /* ---- the tasks of a page ---- */
@@ -141,8 +149,8 @@ static enum handled calendar_reapply_put_again(struct request *q, struct reader 
         if (reader_get(r, q->who.tenant, o->current.id, &c->page, &o->current, &ignored) ||
             task_is_final(o->current.state))
             continue;
-        calendar_reapply_prepare(q, o);
-        ready++;
+        calendar_reapply_prepare(q, r, o);
+        ready += o->state == REAPPLY_READY;
     }
     c->tries++;
     c->at = 0;
@@ -170,7 +178,7 @@ static enum handled calendar_reapply_next_page(struct request *q, struct reader 
     c->tries = 0;
     for (size_t i = 0; i < c->n; i++) {
         c->v[i].current = page.tasks.v[i];
-        calendar_reapply_prepare(q, &c->v[i]);
+        calendar_reapply_prepare(q, r, &c->v[i]);
     }
     return c->n      ? calendar_reapply_submit_all(q)
            : c->more ? request_later(q, calendar_reapply_next_page)

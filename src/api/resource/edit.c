@@ -434,8 +434,17 @@ static void edit_on_put(struct op *op)
         request_answer(q);
 }
 
-static enum handled edit_put(struct request *q, struct edit *edit)
+/* Times from now on that the schedule no longer names, or names anew. */
+static bool edit_cuts_rows(const struct edit *edit)
 {
+    const struct task *t = &edit->plan.task;
+    return edit->plan.withdraw && t->kind == TASK_RECURRING &&
+           (edit->withdraw_from_ms || task_is_final(t->state) || t->deleted);
+}
+
+static enum handled edit_put(struct request *q, struct reader *r, struct edit *edit)
+{
+    struct error e = { 0 };
     q->write.put = (struct op_put){
         .op = { .kind = OP_PUT },
         .task = &edit->plan.task,
@@ -448,6 +457,8 @@ static enum handled edit_put(struct request *q, struct edit *edit)
         .also = edit->plan.has_also ? &edit->plan.also : NULL,
         .idempotency = request_record(q),
     };
+    if (edit_cuts_rows(edit) && withdraw_cuts(q, r, &edit->current, &q->arena, &q->write.put, &e))
+        return request_fail(q, &e);
     return request_submit(q, edit_on_put);
 }
 
@@ -694,5 +705,5 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
                                              : edit_unchanged(q, r);
     if (edit->current.state == TASK_RUNNING)
         return edit_recall(q, edit);
-    return edit_put(q, edit);
+    return edit_put(q, r, edit);
 }

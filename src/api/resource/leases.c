@@ -592,7 +592,8 @@ static void leases_count_outcome(const struct request *q, const struct task *t, 
     settle_count(m, &(struct settled_attempt){ .tenant = t->tenant,
                                                .verdict = &s->verdict,
                                                .state = s->ret_state,
-                                               .fault = h->fail.final ? FAULT_REQUEST : FAULT_TARGET });
+                                               .fault = h->fail.final ? FAULT_REQUEST : FAULT_TARGET,
+                                               .target = t->target });
 }
 
 static struct outcome leases_outcome_of(const struct request *q, const struct lease_request *h)

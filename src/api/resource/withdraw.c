@@ -13,7 +13,13 @@
 #include "api/server/timers.h"
 #include "api/task/json.h"
 
-enum { RETRY_MS = 5, STORE_RETRY_MS = 100, NS_PER_MS = 1000000 };
+enum {
+    RETRY_MS = 5,
+    STORE_RETRY_MS = 100,
+    NS_PER_MS = 1000000,
+    ROW_MS = 48 * 3600 * 1000, /* more than a day with a clock change: no row of skipped times is longer */
+    ROWS_MAX = 16
+};
 
 struct withdrawal {
     struct request *q;
@@ -55,6 +61,40 @@ static bool withdraw_is_still_wanted(const struct withdrawal *w, const struct ta
         return true;
     return task_rule(p, setup->zones, setup->catalog, &rule, &base, NULL) == ERR_OK &&
            recurrence_next(&rule, t->due_ms, &o) && o.scheduled_ms == t->scheduled_ms;
+}
+
+/* A row is made before its times come, and no other row of the schedule lies between them. So the rows that reach past
+ * now are among the latest. */
+enum err withdraw_cuts(struct request *q, struct reader *r, const struct task *was, struct arena *a, struct op_put *op,
+                       struct error *e)
+{
+    const struct task *next = op->task;
+    const struct api_setup *setup = &q->server->setup;
+    struct task_filter f = { .tenant = was->tenant,
+                             .parent = was->id,
+                             .states = 1U << TASK_SKIPPED,
+                             .from = uuid_floor(max_of(q->now_ms - ROW_MS, (int64_t)0)),
+                             .limit = ROWS_MAX,
+                             .brief = true };
+    struct task_page page;
+    struct recurrence rule;
+    cleanup_with(rule_base_release) struct rule_base base = { 0 };
+    if (was->cursor_ms <= q->now_ms || task_rule(was, setup->zones, setup->catalog, &rule, &base, NULL))
+        return ERR_OK; /* no row reaches past the cursor; or the rule cannot be made, and spawning logs it */
+    if (reader_list(r, &f, a, &page, e))
+        return e->code;
+    struct spawn_cut *cuts = arena_array(a, struct spawn_cut, page.tasks.n + 1);
+    if (!cuts)
+        return error_set(e, ERR_LIMIT, "too little memory for the skipped occurrences");
+    int64_t before_ms = min_of(q->now_ms, next->cursor_ms) - schedule_spread(&next->schedule, next->id);
+    op->cuts = cuts;
+    for (size_t i = page.tasks.n; i-- > 0;) { /* by id, as rows are locked */
+        bool is_cut;
+        if (spawn_cut(&page.tasks.v[i], &rule, before_ms, a, &cuts[op->cut_count], &is_cut, e))
+            return e->code;
+        op->cut_count += is_cut;
+    }
+    return ERR_OK;
 }
 
 static void withdraw_copy_fields(struct task *t, const struct task *p)

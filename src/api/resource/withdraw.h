@@ -12,5 +12,11 @@
  * with request_answer. The thread that owns the request; passes q on. */
 enum handled withdraw_claimed(struct request *q, const struct task *parent, int64_t from_ms);
 
-/* The same, but continues with `then` on a pool thread. */
+/* For a change of the schedule or of its calendar, and for its end: sets the cuts of *op (OP_PUT 17), so that no row of
+ * skipped times reaches past now or past the new cursor. was: the task before the change; op->task: after it. The rows
+ * and the cuts are in the arena. */
+enum err withdraw_cuts(struct request *q, struct reader *r, const struct task *was, struct arena *a, struct op_put *op,
+                       struct error *e) must_use;
+
+/* The same as withdraw_claimed, but continues with `then` on a pool thread. */
 enum handled withdraw_claimed_then(struct request *q, const struct task *parent, int64_t from_ms, route_handler *then);

@@ -38,19 +38,41 @@ int64_t critical_ran_ms(const struct critical_step *s, int64_t now_ms)
     return start_ms ? max_of((s->completed_ms ? s->completed_ms : now_ms) - start_ms, 0) : 0;
 }
 
-/* The parent that ended last before this step started: it released the step. False: no parent did. With the join ANY,
- * later ones have no part in it. */
-static bool critical_parent_of(const struct critical_step *steps, uint32_t step, uint32_t *ret)
+/* Steps to look at, and for which step each was put there last (its index and 1): several ways may lead to a step. */
+struct critical_walk {
+    uint32_t *v, *put_for;
+    size_t n;
+};
+
+static void critical_walk_add_parents(struct critical_walk *w, const struct critical_step *steps, uint32_t of,
+                                      uint32_t start)
 {
-    const struct critical_step *s = &steps[step];
-    int64_t latest_ms = INT64_MIN;
-    for (uint32_t i = 0; i < s->parent_count; i++) {
-        const struct critical_step *p = &steps[s->parents[i]];
-        if (!p->started_ms || !p->completed_ms || p->completed_ms > critical_start_of(s) ||
-            p->completed_ms <= latest_ms)
+    for (uint32_t i = 0; i < steps[of].parent_count; i++) {
+        uint32_t parent = steps[of].parents[i];
+        if (w->put_for[parent] == start + 1)
             continue;
-        latest_ms = p->completed_ms;
-        *ret = s->parents[i];
+        w->put_for[parent] = start + 1;
+        w->v[w->n++] = parent;
+    }
+}
+
+/* The parent that ended last before this step started: it released the step. False: no parent did. With the join ANY,
+ * later ones have no part in it. A parent that was skipped took no time: what it waited for takes its place. */
+static bool critical_parent_of(const struct critical_step *steps, struct critical_walk *w, uint32_t step, uint32_t *ret)
+{
+    int64_t start_ms = critical_start_of(&steps[step]), latest_ms = INT64_MIN;
+    critical_walk_add_parents(w, steps, step, step);
+    while (w->n) {
+        uint32_t at = w->v[--w->n];
+        const struct critical_step *p = &steps[at];
+        if (p->completed_ms > start_ms)
+            continue;
+        if (p->is_final && !p->started_ms)
+            critical_walk_add_parents(w, steps, at, step);
+        else if (p->started_ms && p->completed_ms > max_of(latest_ms, (int64_t)0)) {
+            latest_ms = p->completed_ms;
+            *ret = at;
+        }
     }
     return latest_ms != INT64_MIN;
 }
@@ -74,8 +96,9 @@ enum err critical_path(const struct critical_step *steps, size_t n, int64_t now_
                        struct critical_path *ret, struct error *e)
 {
     struct critical_path p = { .v = arena_array(a, uint32_t, max_of(n, (size_t)1)) };
+    struct critical_walk w = { .v = arena_array(a, uint32_t, n + 1), .put_for = arena_array(a, uint32_t, n + 1) };
     uint32_t at;
-    if (!p.v)
+    if (!p.v || !w.v || !w.put_for)
         return error_no_room(e);
     bool more = critical_last_of(steps, n, now_ms, &at);
     while (more && p.n < n) { /* the times of a server may be equal, or wrong: the path is finite in any case */
@@ -83,7 +106,7 @@ enum err critical_path(const struct critical_step *steps, size_t n, int64_t now_
         p.v[p.n++] = at;
         p.waited_ms += critical_waited_ms(s, now_ms);
         p.ran_ms += critical_ran_ms(s, now_ms);
-        more = critical_parent_of(steps, at, &at);
+        more = critical_parent_of(steps, &w, at, &at);
     }
     for (size_t i = 0; i < p.n / 2; i++) {
         uint32_t other = p.v[p.n - 1 - i];

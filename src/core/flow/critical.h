@@ -2,8 +2,9 @@
 /* core/flow/critical.h - where the time of a run went, and when it will end.
  *
  * The critical path is the chain of steps that made the run as long as it was: it ends with the step that ended last,
- * and each of its steps was released by the one before it, the parent that ended last. Whatever is not on it could have
- * taken longer without any effect on the end.
+ * and each of its steps was released by the one before it, the parent that ended last. If that parent was skipped, the
+ * step waited for what the skipped one had waited for. Whatever is not on it could have taken longer without any effect
+ * on the end.
  *
  * The estimate walks over what is left: a step ends its usual time after its parents, or after its start. The usual
  * time is the median over earlier runs of the same definition. */

@@ -20,13 +20,14 @@ enum fault fault_of(enum target_kind target, const struct outcome *o)
     return outcome_is_final(o) ? FAULT_REQUEST : FAULT_TARGET;
 }
 
-/* Whether Belfry alone is to answer for the delay. Users and targets cause the others. */
-static bool settle_is_own_delay(enum late_cause by)
+/* Whether Belfry alone is to answer for the delay. Users and targets cause the others. A task of a user's own worker
+ * waits until that worker asks for it. */
+static bool settle_is_own_delay(enum late_cause by, enum target_kind target)
 {
     static const bool own[LATE_CAUSES] = {
         [LATE_NONE] = true, [LATE_DOWN] = true, [LATE_ROOM] = true, [LATE_BACKLOG] = true
     };
-    return own[by];
+    return own[by] && !(by == LATE_ROOM && target == TARGET_WORKER);
 }
 
 static void settle_count_execution(struct metrics *m, const struct settled_attempt *s, int64_t stats[STATS])
@@ -39,7 +40,7 @@ static void settle_count_execution(struct metrics *m, const struct settled_attem
         stats[STAT_EXECUTED]++;
         stats_observe_us(stats, STAT_RUN_0, run_us);
     }
-    if (x->attempt == 1 && settle_is_own_delay(x->late_by)) {
+    if (x->attempt == 1 && settle_is_own_delay(x->late_by, s->target)) {
         metric_observe_us(m, METRIC_START_DELAY, delay_us);
         if (s->trace)
             metric_note_exemplar(m, METRIC_START_DELAY, delay_us, s->trace, x->completed_us / 1000);

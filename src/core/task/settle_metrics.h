@@ -25,6 +25,7 @@ struct settled_attempt {
     enum task_state state; /* that was stored */
     enum fault fault;      /* if it failed */
     const char *trace;     /* the id of its trace, if that is recorded; else NULL */
+    enum target_kind target;
 };
 
 /* Shows all faults with 0, so that a rate sees the first failure. */

@@ -133,27 +133,33 @@ static void spawn_add_missed_run(struct spawn_visit *v, const struct occurrence 
         t->overlap = OVERLAP_QUEUE_ALL;
 }
 
-/* Adds one SKIPPED occurrence for all of them: one row for each reason, not one for each occurrence. */
-static void spawn_add_skipped(struct spawn_visit *v, struct spawn_skipped *g, enum skip_reason reason)
+/* The last_error of a row; text has room for REASON_MAX. */
+static struct str spawn_skip_text(const struct spawn_skipped *g, enum skip_reason reason, char *text)
 {
     const char *why = skip_texts[reason];
-    if (g->count == 0)
-        return;
-    char first[RFC3339_TEXT + 1], last[RFC3339_TEXT + 1], text[REASON_MAX];
+    char first[RFC3339_TEXT + 1], last[RFC3339_TEXT + 1];
     rfc3339_format(g->first_ms, first);
     rfc3339_format(g->last_ms, last);
     if (g->count == 1)
-        snprintf(text, sizeof text, "skipped: %s", why);
+        snprintf(text, REASON_MAX, "skipped: %s", why);
     else
-        snprintf(text, sizeof text, "skipped %lld occurrences from %s to %s: %s", (long long)g->count, first, last,
-                 why);
+        snprintf(text, REASON_MAX, "skipped %lld occurrences from %s to %s: %s", (long long)g->count, first, last, why);
+    return str_from(text);
+}
+
+/* Adds one SKIPPED occurrence for all of them: one row for each reason, not one for each occurrence. */
+static void spawn_add_skipped(struct spawn_visit *v, struct spawn_skipped *g, enum skip_reason reason)
+{
+    char text[REASON_MAX];
+    if (g->count == 0)
+        return;
     struct task *t = spawn_add(v, g->first_ms, g->first_ms, TASK_SKIPPED);
     t->completed_ms = v->now_ms;
     t->cursor_ms = g->last_ms;
     t->skipped_count = g->count;
     t->awaited_ms = 0;
     t->late_by = LATE_NONE;
-    v->full = v->full || !arena_str(v->arena, str_from(text), &t->last_error);
+    v->full = v->full || !arena_str(v->arena, spawn_skip_text(g, reason, text), &t->last_error);
     v->plan->skipped += g->count;
     g->count = 0;
 }
@@ -411,6 +417,19 @@ int64_t spawn_first_entry(const struct recurrence *rule, int64_t from_ms)
     return recurrence_next_entry(rule, from_ms, INT64_MAX, &o) ? o.at_ms : INT64_MAX;
 }
 
+static bool skip_reason_of(const struct task *t, enum skip_reason *ret)
+{
+    for (size_t i = 0; t->state == TASK_SKIPPED && i < SKIP_EXPIRED; i++) {
+        size_t n = strlen(skip_texts[i]);
+        if (t->last_error.n < n || memcmp(t->last_error.p + t->last_error.n - n, skip_texts[i], n) != 0)
+            continue;
+        *ret = (enum skip_reason)i;
+        return true;
+    }
+    *ret = SKIP_EXPIRED;
+    return t->state == TASK_EXPIRED;
+}
+
 const char *skip_reason_name(const struct task *t)
 {
     static const char *const names[] = {
@@ -418,12 +437,33 @@ const char *skip_reason_name(const struct task *t)
         SKIP_REASON_MAP(X)
 #undef X
     };
-    for (size_t i = 0; t->state == TASK_SKIPPED && i < SKIP_EXPIRED; i++) {
-        size_t n = strlen(skip_texts[i]);
-        if (t->last_error.n >= n && memcmp(t->last_error.p + t->last_error.n - n, skip_texts[i], n) == 0)
-            return names[i];
+    enum skip_reason reason;
+    return skip_reason_of(t, &reason) ? names[reason] : NULL;
+}
+
+enum err spawn_cut(const struct task *o, const struct recurrence *rule, int64_t before_ms, struct arena *a,
+                   struct spawn_cut *ret, bool *ret_cuts, struct error *e)
+{
+    enum skip_reason reason;
+    struct occurrence run;
+    char text[REASON_MAX];
+    *ret_cuts = spawned_is_left_out(o) && max_of(o->cursor_ms, o->scheduled_ms) >= before_ms &&
+                skip_reason_of(o, &reason);
+    if (!*ret_cuts)
+        return ERR_OK;
+    struct spawn_skipped left = { o->scheduled_ms, o->scheduled_ms, o->scheduled_ms < before_ms };
+    bool excluded = reason == SKIP_CALENDAR || reason == SKIP_CALENDAR_MERGED;
+    if (left.count && recurrence_run_before(rule, o->scheduled_ms, before_ms, excluded, &run)) {
+        left.last_ms = run.last_ms;
+        left.count = min_of(run.count, o->skipped_count);
     }
-    return t->state == TASK_EXPIRED ? names[SKIP_EXPIRED] : NULL;
+    *ret = (struct spawn_cut){ .id = o->id,
+                               .first_ms = o->scheduled_ms,
+                               .count_was = o->skipped_count,
+                               .last_ms = left.last_ms,
+                               .count = left.count };
+    bool fits = !left.count || arena_str(a, spawn_skip_text(&left, reason, text), &ret->error);
+    return fits ? ERR_OK : error_set(e, ERR_LIMIT, "too little memory to cut a row of skipped occurrences");
 }
 
 int64_t skip_count(const struct task *t)

@@ -85,6 +85,18 @@ enum spawned spawned_how(const struct task *occurrence, bool holds_slot);
  * made. */
 bool spawned_span(const struct task *occurrence, struct spawn_span *ret);
 
+/* What stays of the row of times that the rule left out, if times from some moment on are taken from it. */
+struct spawn_cut {
+    struct uuid id;
+    int64_t first_ms, count_was; /* of the row: its scheduled_ms and skipped_count */
+    int64_t last_ms, count;      /* what stays, up to last_ms; count 0: nothing */
+    struct str error;            /* the last_error of what stays */
+};
+/* Takes the times at or after before_ms (scheduled_ms) from a row. rule: of the schedule that made the row; its
+ * calendar may have changed since. *ret_cuts false: it is no such row, or has no such times; then *ret is not set. */
+enum err spawn_cut(const struct task *occurrence, const struct recurrence *rule, int64_t before_ms, struct arena *a,
+                   struct spawn_cut *ret, bool *ret_cuts, struct error *e) must_use;
+
 /* Whether an occurrence that is SPAWNED_AHEAD was missed, and must be planned again, if no node was running until
  * shortly after before_ms. With catch_up ALL only if it is too old for the catch-up window by then, or if it is late
  * and its overlap policy would not let it run beside the others or wait for them. */

@@ -71,6 +71,11 @@ bool recurrence_next_or_skip(const struct recurrence *r, int64_t from_ms, struct
  * A time that was moved is the occurrence that fires elsewhere, and has no entry of its own. The times of a gap have
  * the millisecond before the change. */
 bool recurrence_next_entry(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret);
+/* How far a run of times that do not fire, which recurrence_next_entry found from first_ms on (scheduled_ms), goes
+ * before until_ms. excluded: the calendar left the run out. The calendar of the rule does not count, so it may have
+ * changed since. False: it finds no such run. */
+bool recurrence_run_before(const struct recurrence *r, int64_t first_ms, int64_t until_ms, bool excluded,
+                           struct occurrence *ret);
 int64_t occurrence_behind(const struct recurrence *r, const struct occurrence *o); /* from_ms for the next entry */
 
 /* The offset within the spread window, in milliseconds. */

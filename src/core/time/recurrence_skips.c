@@ -231,6 +231,21 @@ bool recurrence_next_entry(const struct recurrence *r, int64_t from_ms, int64_t 
     return true;
 }
 
+bool recurrence_run_before(const struct recurrence *r, int64_t first_ms, int64_t until_ms, bool excluded,
+                           struct occurrence *ret)
+{
+    static const struct calendar no_business_day = { .name = "", .excluded_weekdays = 0x7f };
+    struct recurrence cut = *r;
+    struct occurrence o;
+    cut.calendar = excluded ? &no_business_day : NULL;
+    cut.calendar_policy = CALENDAR_SKIP;
+    cut.end_ms = min_of(r->end_ms, until_ms - 1);
+    if (!skip_next(&cut, first_ms, until_ms, &o) || o.scheduled_ms != first_ms)
+        return false;
+    *ret = o;
+    return true;
+}
+
 int64_t occurrence_behind(const struct recurrence *r, const struct occurrence *o)
 {
     return o->fires ? o->at_ms + 1 : o->last_ms + recurrence_spread(r) + 1;

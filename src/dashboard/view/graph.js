@@ -186,7 +186,7 @@ export function edgePath(points, stop) {
 
 /**
  * The chain that the end of a run depends on: from what ended last back along whatever it waited for longest, then on through the
- * deepest of what is to come.
+ * deepest of what is to come. A step that was skipped took no time: the chain goes through it to what it waited for.
  * @param {{id: string, parents: string[], ended: number | null, running: boolean, over: boolean}[]} steps @returns {Set<string>}
  */
 export function criticalPath(steps) {
@@ -199,9 +199,21 @@ export function criticalPath(steps) {
     const end = at;
     while (at && !path.has(at.id)) {
         path.add(at.id);
-        const parents = at.parents.map((/** @type {string} */ p) => by.get(p)).filter((/** @type {any} */ p) => p && (p.ended !== null
-            || p.running));
-        at = parents.length ? parents.reduce((/** @type {any} */ a, /** @type {any} */ b) => rank(b) > rank(a) ? b : a) : null;
+        /** @type {{step: any, through: string[]}[]} */
+        const waiting = at.parents.map((/** @type {string} */ p) => ({ step: by.get(p), through: [] }));
+        const seen = new Set(at.parents);
+        /** @type {{step: any, through: string[]} | null} */
+        let latest = null;
+        for (const w of waiting) { // grows while it is walked
+            if (w.step && (w.step.ended !== null || w.step.running)) {
+                if (!latest || rank(w.step) > rank(latest.step)) latest = w;
+            } else if (w.step?.over) for (const p of w.step.parents) {
+                if (!seen.has(p)) waiting.push({ step: by.get(p), through: [...w.through, w.step.id] });
+                seen.add(p);
+            }
+        }
+        for (const id of latest?.through ?? []) path.add(id);
+        at = latest?.step ?? null;
     }
     /** @type {Map<string, string[]>} */
     const children = new Map();

@@ -43,7 +43,8 @@ static void reaper_count(struct reaper *r, const struct event *e, const struct s
         settle_count(r->setup.metrics, &(struct settled_attempt){ .tenant = e->task.tenant,
                                                                   .verdict = &s->verdict,
                                                                   .state = s->ret_state,
-                                                                  .fault = fault_of(e->task.target, &e->outcome) });
+                                                                  .fault = fault_of(e->task.target, &e->outcome),
+                                                                  .target = e->task.target });
 }
 
 static void reaper_acknowledge(struct reaper *r)

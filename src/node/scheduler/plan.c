@@ -213,6 +213,13 @@ static struct lane_entry *planning_know_task(struct planning *p, int links)
     return lanes_know(p->scheduler->lanes, task_lane(&after));
 }
 
+static void planning_tell_opened(struct planning *p)
+{
+    const struct scheduler_setup *setup = &p->scheduler->setup;
+    if (setup->opened)
+        setup->opened(setup->context, p->armed->task);
+}
+
 static void planning_on_opened(struct op *op)
 {
     struct planning *p = op->context;
@@ -229,6 +236,8 @@ static void planning_on_opened(struct op *op)
         planning_again(p, ARRIVALS_WAIT_MS);
         return;
     }
+    if (p->open.first && (p->open.again || !(p->armed->task->links & TASK_OPENED)))
+        planning_tell_opened(p);
     planning_know_rows(p);
     (void)planning_know_task(p, TASK_OPENED); /* first: if no row has to run, its lane is told, too */
     s->setup.unblocked(s->setup.context, p->open.ret_unblocked_lanes);
@@ -277,6 +286,8 @@ static void planning_on_awaits(struct op *op)
     arena_release(&op->arena);
     if (planning_failed(p))
         return;
+    if (!(p->armed->task->links & TASK_AWAITS))
+        planning_tell_opened(p);
     planning_know_await(p);
     s->setup.unblocked(s->setup.context, p->await.ret_unblocked_lanes);
     planning_leave(p);

@@ -60,6 +60,8 @@ struct scheduler_setup {
     void (*unblocked)(void *context, uint64_t lanes);
     /* An occurrence was written, or may have been. NULL: nobody wants to know. */
     void (*spawned)(void *context, const struct task *occurrence);
+    /* A run, a map or a wait for a signal begins: no worker starts it. NULL: nobody wants to know. */
+    void (*opened)(void *context, const struct task *t);
     void (*nudge)(void *context, const struct task *t); /* it was put into another lane, or may expire */
     /* Its run was stopped: take it back, or abort it if it has fired. Another node may hold it. */
     void (*abort)(void *context, const struct fenced_id *id);

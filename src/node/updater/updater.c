@@ -89,7 +89,8 @@ static void updater_count(struct updater *u, const struct event *e, const struct
                                                                   .verdict = &s->verdict,
                                                                   .state = s->ret_state,
                                                                   .fault = fault_of(e->task.target, &e->outcome),
-                                                                  .trace = e->outcome.sampled ? trace.id : NULL });
+                                                                  .trace = e->outcome.sampled ? trace.id : NULL,
+                                                                  .target = e->task.target });
 }
 
 static void updater_on_acknowledged(struct io_request *e)

@@ -49,6 +49,7 @@ struct job {
     struct list in_line, in_parked_line;
     int64_t parked_ms; /* steady: since when */
     bool was_parked;
+    bool lacked_room; /* all slots of its class were taken after it was due */
 };
 
 struct outbox {
@@ -82,6 +83,7 @@ struct worker {
 
     size_t running_of[CLASSES]; /* including disowned runs that have not ended */
     bool serves[CLASSES];       /* whether its filter lets a class through */
+    int64_t full_ms[CLASSES];   /* wall: when a class last had no slot; 0: never */
     struct map hosts;           /* name → struct worker_host */
     struct map parked;          /* struct fenced_id → struct job */
     struct list parked_line;    /* oldest first */

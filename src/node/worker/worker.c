@@ -155,6 +155,33 @@ static void worker_occupy(struct worker *w, const struct task *t, int sign)
     w->suspects += (size_t)(sign * task_is_suspect(t));
 }
 
+/* The slots that no task runs in. */
+static struct class_room worker_free_slots(const struct worker *w)
+{
+    struct class_room slots = class_room_of(w->setup.slots, w->running_of);
+    for (int c = 0; c < CLASSES; c++)
+        if (!w->serves[c])
+            slots.kept[c] = 0;
+    return slots;
+}
+
+/* A slot is about to become free. Tasks that are in the queue by now have waited for it. */
+static void worker_note_full(struct worker *w, int64_t now_ms)
+{
+    struct class_room slots = worker_free_slots(w);
+    for (int c = 0; c < CLASSES; c++)
+        if (class_room_for(&slots, (enum priority_class)c) == 0)
+            w->full_ms[c] = now_ms;
+}
+
+/* In a fleet, the node that pushed the task may not have known yet that no slot was free. */
+static enum late_cause worker_late_cause(const struct job *j)
+{
+    if (j->was_parked)
+        return LATE_HOST;
+    return j->run.task->late_by == LATE_NONE && j->lacked_room ? LATE_ROOM : j->run.task->late_by;
+}
+
 /* Logged once a minute: the task itself waits, and shows the same error. */
 static void worker_tell_missing_key(struct worker *w, const struct outcome *o)
 {
@@ -210,6 +237,7 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
     const struct task *t = run->task;
     failpoint("after_call");
     worker_tell_breakers(w, j, o);
+    worker_note_full(w, max_of(w->now.wall_ms, o->completed_us / 1000));
     worker_occupy(w, t, -1);
     worker_leave_host(w, j);
     if (j->disowned) {
@@ -232,7 +260,7 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
         worker_add_outcome(w, j, &known);
         return;
     }
-    known.late_by = j->was_parked ? LATE_HOST : t->late_by;
+    known.late_by = worker_late_cause(j);
     known.sampled = run->is_sampled;
     spans_add_call(w->setup.tracer, run, &known);
     worker_add_outcome(w, j, &known);
@@ -391,10 +419,12 @@ static size_t worker_start_all(struct worker *w, struct delivery_batch *h)
     h->references += tasks.n;
     for (size_t i = 0; i < tasks.n; i++) {
         const struct task *t = &tasks.v[i];
-        h->jobs[i] = (struct job){ .run = { .task = t, .worker = w->setup.name, .done = worker_on_run_done },
-                                   .id = { t->id, t->fence },
-                                   .worker = w,
-                                   .delivery_batch = h };
+        h->jobs[i] =
+            (struct job){ .run = { .task = t, .worker = w->setup.name, .done = worker_on_run_done },
+                          .id = { t->id, t->fence },
+                          .worker = w,
+                          .delivery_batch = h,
+                          .lacked_room = w->setup.fleet && w->full_ms[priority_class_of(t->priority)] > t->due_ms };
         worker_start(w, &h->jobs[i]);
     }
     for (size_t i = 0; i < h->take.ret.abort_count; i++)
@@ -429,16 +459,6 @@ static void worker_on_taken(struct io_request *e)
         w->setup.queue_time(w->setup.context, h->take.ret.queue_us);
     if (h->take.ask.max == 0)
         w->end_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
-}
-
-/* The slots that no task runs in. */
-static struct class_room worker_free_slots(const struct worker *w)
-{
-    struct class_room slots = class_room_of(w->setup.slots, w->running_of);
-    for (int c = 0; c < CLASSES; c++)
-        if (!w->serves[c])
-            slots.kept[c] = 0;
-    return slots;
 }
 
 bool worker_has_place(const struct worker *w, const struct task *t)

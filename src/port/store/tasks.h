@@ -1,7 +1,7 @@
 #pragma once
 /* port/store/tasks.h - operations by which users create and change tasks: OP_INSERT, OP_PUT; and
  * OP_RESEAL. A part of port/store.h. */
-#include "core/task/task.h"
+#include "core/task/spawn.h"
 #include "port/store/dependencies.h"
 #include "port/store/operation.h"
 #include "port/store/runs.h"
@@ -51,8 +51,8 @@ struct op_insert {
  *  3. If the version is not the expected one: ERR_CONFLICT, field "version".
  *  4. If the state, the fence or, of a RECURRING task, the cursor is not the expected one: ERR_CONFLICT, field "state".
  *  The row
- *  5. The row becomes `task`, claim included, except for the cursor (rules 8, 9), the counts (rule 10) and last_run_ms,
- *     of which the later value stays: settling writes it.
+ *  5. The row becomes `task`, claim included, except for the cursor (rules 8, 9), the counts (rules 10, 17) and
+ *     last_run_ms, of which the later value stays: settling writes it.
  *  6. `also` is inserted last and as OP_INSERT does it. It is never withdrawn. ERR_CONFLICT, field "id", fails the
  *     whole, and so does max_pending by rule 9 of OP_INSERT. With max_pending, `task` keeps its state, and nothing is
  *     withdrawn.
@@ -85,7 +85,12 @@ struct op_insert {
  *     the updated_ms of `task`.
  *  The answer
  * 16. ret_state is the state that was stored: that of `task` after rules 13 and 15. Other tasks that change with it are
- *     told (port/store/changes.h). */
+ *     told (port/store/changes.h).
+ *  Rows of times that the rule left out
+ * 17. Each of `cuts` names a SKIPPED OCCURRENCE of the task. If it has the skipped_count count_was, it gets last_ms as
+ *     cursor_ms, and count and error as skipped_count and last_error. If count is 0, or the cursor by rule 8 is not
+ *     after first_ms (and the task's schedule_spread), it is deleted instead: spawning makes a row of these times
+ *     again. The times that it loses are subtracted from the task's skipped_count (not below 0). Other rows stay. */
 struct op_put {
     struct op op;
     const struct task *task;
@@ -94,6 +99,8 @@ struct op_put {
     int64_t cursor_ms; /* of a RECURRING task */
     bool withdraw;
     int64_t withdraw_from_ms;
+    const struct spawn_cut *cuts; /* rule 17 */
+    size_t cut_count;
     const struct task *also;               /* NULL, or one more task to insert (run-now of a recurring task) */
     int64_t max_pending;                   /* of the tenant, for `also`; 0: no limit */
     const struct depends_change *depends;  /* NULL: its edges stay */
@@ -101,6 +108,7 @@ struct op_put {
     int64_t ret_cursor_ms;                 /* RECURRING: the cursor after the change */
     enum task_state ret_state;             /* rule 16 */
     size_t ret_withdrawn;                  /* occurrences that were deleted or cancelled */
+    int64_t ret_cut;                       /* how many times rows lost by rule 17 */
     uint64_t
         ret_unblocked_lanes; /* lanes of tasks that are SCHEDULED again: they got a slot, or their join starts them */
     bool ret_arrivals_left;  /* OP_ARRIVE is needed */
@@ -135,6 +143,8 @@ struct op_reseal {
 
 /* For stores, so that all answer alike. */
 bool task_needs_calendar(const struct task *t); /* RECURRING, names a calendar, neither final nor deleted */
+/* OP_PUT 17: whether the row is deleted; else it is changed. Adds to ret_cut. For a row that is as `cuts` says. */
+bool put_cut_deletes(struct op_put *op, const struct spawn_cut *c);
 /* OP_PUT 9: occurrences that a user requested stay. */
 bool put_keeps_requested(const struct op_put *op);
 /* OP_PUT 10: occurrences that have fired and wait are cancelled. */

@@ -6,6 +6,7 @@ void put_begin(struct op_put *op)
 {
     op->ret_cursor_ms = op->task->cursor_ms;
     op->ret_withdrawn = 0;
+    op->ret_cut = 0;
     op->ret_unblocked_lanes = 0;
     op->ret_arrivals_left = false;
 }
@@ -43,6 +44,7 @@ struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t
     next.cursor_ms = op->ret_cursor_ms;
     next.last_run_ms = max_of(next.last_run_ms, g->last_run_ms);
     next.runs_count = max_of(next.runs_count - runs, (int64_t)0);
+    next.skipped_count = max_of(next.skipped_count - op->ret_cut, (int64_t)0);
     dependency_tidy(&next, g->links);
     return next;
 }

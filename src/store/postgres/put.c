@@ -42,6 +42,15 @@ static const struct pg_statement withdraw_cancel = {
     ", waits_for = NULL, updated_ms = $2, completed_ms = $2, last_error = $3, "
     "runs_count = CASE WHEN " SQL_NEVER_FIRED " THEN 0 ELSE runs_count END WHERE id = ANY ($1)",
 };
+static const struct pg_statement cut_find = {
+    "put_cut_find",
+    "SELECT deleted FROM tasks WHERE id = $1 AND parent_id = $2 AND kind = 2 AND state = " SQL_SKIPPED
+    " AND skipped_count = $3 FOR UPDATE",
+};
+static const struct pg_statement cut_row = {
+    "put_cut",
+    "UPDATE tasks SET cursor_ms = $2, skipped_count = $3, last_error = $4 WHERE id = $1",
+};
 static const struct pg_statement resume_run = { "put_resume_run",
                                                 "UPDATE runs SET paused = false WHERE run_id = $1 AND paused" };
 static const struct pg_statement forget_signals = { "put_forget_signals", "DELETE FROM signals WHERE run_id = $1" };
@@ -199,6 +208,39 @@ static enum err pg_put_withdraw(struct store_postgres *s, struct op_put *op, int
     return pg_put_remove_withdrawn(s, op, &r, runs, keys, e);
 }
 
+/* ---- rows of times that the rule left out ---- */
+
+static enum err pg_put_cut_one(struct store_postgres *s, struct op_put *op, const struct spawn_cut *c, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, c->id);
+    pg_add_uuid(&s->params, op->task->id);
+    pg_add_i64(&s->params, c->count_was);
+    if (pg_run(&s->conn, &cut_find, &s->params, &r, e))
+        return e->code;
+    if (!r.rows)
+        return ERR_OK;
+    if (put_cut_deletes(op, c)) {
+        pg_tally_new(s, op->task->tenant, pg_bool(&r, 0, 0), TASK_SKIPPED, -1);
+        return pg_delete_rows(s, &c->id, 1, e);
+    }
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, c->id);
+    pg_add_i64(&s->params, c->last_ms);
+    pg_add_i64(&s->params, c->count);
+    pg_add_text(&s->params, c->error);
+    return pg_queue(&s->conn, &cut_row, &s->params, e);
+}
+
+static enum err pg_put_cut(struct store_postgres *s, struct op_put *op, struct error *e)
+{
+    for (size_t i = 0; i < op->cut_count; i++)
+        if (pg_put_cut_one(s, op, &op->cuts[i], e))
+            return e->code;
+    return ERR_OK;
+}
+
 /* ---- the operation ---- */
 
 static struct put_guard pg_put_guard(const struct pg_guards *g)
@@ -272,7 +314,8 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
         return e->code;
     struct put_guard g = pg_put_guard(&old);
     if (put_check(op, &g, e) || joins_check_put(&s->joins, op->task, g.state, g.links, e) ||
-        pg_calendar_check(s, op->task, e) || pg_put_withdraw(s, op, &runs, &keys, e))
+        pg_calendar_check(s, op->task, e) || pg_put_withdraw(s, op, &runs, &keys, e) ||
+        pg_put_cut(s, op, e))
         return e->code;
     struct task next = put_next(op, &g, runs);
     char why[DEPENDENCY_REASON_MAX];

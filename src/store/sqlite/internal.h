@@ -368,6 +368,8 @@ enum writer_statement {
     ST_SPAWN_MOVE,
     ST_SPAWN_END,
     ST_SPAWNED,
+    ST_CUT_FIND,
+    ST_CUT,
     ST_SPAWNED_CANCEL,
     ST_CATCH_UP_NEXT,
     ST_CATCH_UP_TASK,

@@ -291,6 +291,9 @@ static const char *const writer_sql[] = {
                    "FROM tasks INDEXED BY tasks_spawned "
                    "WHERE parent_id = ?1 AND state < " SQL_RUNNING " AND kind = 2 AND (" SQL_NEVER_FIRED
                    " OR (?3 AND links & 32 = 0)) AND (runs_count > 0 OR NOT ?2)",
+    [ST_CUT_FIND] = "SELECT rid, deleted FROM tasks WHERE id = ?1 AND parent_id = ?2 AND kind = 2 AND "
+                    "state = " SQL_SKIPPED " AND skipped_count = ?3",
+    [ST_CUT] = "UPDATE tasks SET cursor_ms = ?2, skipped_count = ?3, last_error = ?4 WHERE rid = ?1",
     [ST_SPAWNED_CANCEL] = "UPDATE tasks SET state = " SQL_CANCELLED ", waits_for = NULL, updated_ms = ?2, "
                           "completed_ms = ?2, last_error = ?3, "
                           "runs_count = CASE WHEN " SQL_NEVER_FIRED " THEN 0 ELSE runs_count END WHERE rid = ?1",

@@ -442,6 +442,42 @@ static enum err sqlite_put_withdraw(struct store_sqlite *s, struct op_put *op, i
     return ERR_OK;
 }
 
+static enum err sqlite_put_cut_one(struct store_sqlite *s, struct op_put *op, const struct spawn_cut *c,
+                                   struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_CUT_FIND);
+    bool row;
+    (void)bind_uuid(st, 1, &c->id);
+    (void)bind_uuid(st, 2, &op->task->id);
+    sqlite3_bind_int64(st, 3, c->count_was);
+    if (conn_step(&s->conn, st, &row, e))
+        return e->code;
+    if (!row)
+        return ERR_OK;
+    int64_t rid = sqlite3_column_int64(st, 0);
+    bool deleted = sqlite3_column_int(st, 1) != 0;
+    sqlite3_reset(st);
+    if (put_cut_deletes(op, c)) {
+        if (!deleted)
+            tally_add(&s->of_op, op->task->tenant, TASK_SKIPPED, -1);
+        return sqlite_delete_task(s, rid, e);
+    }
+    st = writer_stmt(s, ST_CUT);
+    sqlite3_bind_int64(st, 1, rid);
+    sqlite3_bind_int64(st, 2, c->last_ms);
+    sqlite3_bind_int64(st, 3, c->count);
+    (void)bind_str(st, 4, c->error);
+    return conn_run(&s->conn, st, e);
+}
+
+static enum err sqlite_put_cut(struct store_sqlite *s, struct op_put *op, struct error *e)
+{
+    for (size_t i = 0; i < op->cut_count; i++)
+        if (sqlite_put_cut_one(s, op, &op->cuts[i], e))
+            return e->code;
+    return ERR_OK;
+}
+
 static struct put_guard sqlite_put_guard(const struct guards *g)
 {
     return (struct put_guard){ .found = g->found,
@@ -492,7 +528,8 @@ enum err sqlite_put(struct store_sqlite *s, struct op *base)
         return e->code;
     struct put_guard g = sqlite_put_guard(&old);
     if (put_check(op, &g, e) || joins_check_put(&s->joins, op->task, g.state, g.links, e) ||
-        sqlite_calendar_check(s, op->task, e) || sqlite_put_withdraw(s, op, &runs, &keys, e))
+        sqlite_calendar_check(s, op->task, e) || sqlite_put_withdraw(s, op, &runs, &keys, e) ||
+        sqlite_put_cut(s, op, e))
         return e->code;
     struct task next = put_next(op, &g, runs);
     char why[DEPENDENCY_REASON_MAX];

@@ -235,6 +235,96 @@ static void retries_end_with_a_cancelled_schedule(void **state)
     }
 }
 
+/* A row of times that the rule left out, as spawning makes it. */
+static struct task left_out(struct world *w, const struct task *t, int64_t first_ms, int64_t last_ms, int64_t count)
+{
+    struct task o = some_occurrence(w, t, first_ms);
+    o.state = TASK_SKIPPED;
+    o.runs_count = 0;
+    o.cursor_ms = last_ms;
+    o.skipped_count = count;
+    o.last_error = S("skipped 9 occurrences");
+    o.completed_ms = NOW;
+    return o;
+}
+
+static struct spawn_cut cut_of(const struct task *o, int64_t last_ms, int64_t count)
+{
+    return (struct spawn_cut){ .id = o->id,
+                               .first_ms = o->scheduled_ms,
+                               .count_was = o->skipped_count,
+                               .last_ms = last_ms,
+                               .count = count,
+                               .error = S("skipped fewer") };
+}
+
+static void a_put_cuts_rows_of_skipped_times(void **state) /* 17 */
+{
+    struct world *w = *state;
+    struct task o[4], next, t = some_recurring(w);
+    struct store_counts before, counts;
+    struct error e = { 0 };
+    t.cursor_ms = NOW + 100000;
+    t.skipped_count = 20;
+    insert(w, &t, 1);
+    o[0] = left_out(w, &t, NOW - 5000, NOW + 3000, 9);
+    o[1] = left_out(w, &t, NOW + 4000, NOW + 7000, 4);
+    o[2] = left_out(w, &t, NOW + 8000, NOW + 9000, 2); /* changed since it was read */
+    o[3] = left_out(w, &t, NOW - 9000, NOW - 8000, 2); /* is not named */
+    insert(w, o, 4);
+    assert_ok(reader_counts(w->reader, NOW, &before, &e), &e);
+    struct spawn_cut cuts[] = { cut_of(&o[0], NOW - 1000, 5), cut_of(&o[1], 0, 0), cut_of(&o[2], 0, 0) };
+    cuts[2].count_was = 3;
+    next = t;
+    next.version++;
+    next.cursor_ms = NOW;
+    struct op_put op = put_of(&t, &next);
+    op.cuts = cuts;
+    op.cut_count = 3;
+    op.version--; /* refused: nothing changes */
+    assert_refused(w, &op, ERR_CONFLICT, "version");
+    assert_int_equal(get(w, o[0].id).skipped_count, 9);
+    op.version++;
+    op.op.error = (struct error){ 0 };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret_cut, 4 + 4);
+    assert_int_equal(get(w, t.id).skipped_count, 12);
+    struct task read = get(w, o[0].id), expected = o[0];
+    expected.cursor_ms = NOW - 1000;
+    expected.skipped_count = 5;
+    expected.last_error = S("skipped fewer");
+    assert_same_task(&read, &expected);
+    assert_false(is_there(w, TENANT, o[1].id));
+    for (int i = 2; i < 4; i++) {
+        read = get(w, o[i].id);
+        assert_same_task(&read, &o[i]);
+    }
+    assert_ok(reader_counts(w->reader, NOW, &counts, &e), &e);
+    assert_int_equal(counts.by_state[TASK_SKIPPED], before.by_state[TASK_SKIPPED] - 1);
+}
+
+/* The cursor goes back to before the row: spawning makes all of it again. */
+static void a_row_of_skipped_times_behind_the_cursor_is_deleted(void **state) /* 17 */
+{
+    struct world *w = *state;
+    struct task o[2], next, t = spawned(w, o, 1);
+    o[1] = left_out(w, &t, NOW + 2000, NOW + 9000, 8);
+    insert(w, o, 2);
+    struct spawn_cut c = cut_of(&o[1], NOW + 3000, 2);
+    next = t;
+    next.version++;
+    next.skipped_count = 8;
+    struct op_put op = put_of(&t, &next);
+    op.withdraw = true;
+    op.cuts = &c;
+    op.cut_count = 1;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret_cursor_ms, NOW + 1000);
+    assert_int_equal(op.ret_cut, 8);
+    assert_int_equal(get(w, t.id).skipped_count, 0);
+    assert_false(is_there(w, TENANT, o[1].id));
+}
+
 static void the_cursor_goes_back_to_when_a_spread_occurrence_was_due(void **state)
 {
     struct world *w = *state;
@@ -570,6 +660,8 @@ static const struct CMUnitTest tests[] = {
     store_test(withdrawing_deletes_what_waits_and_sets_the_cursor_back),
     store_test(a_cancelled_schedule_cancels_what_is_due_and_deletes_the_rest),
     store_test(retries_end_with_a_cancelled_schedule),
+    store_test(a_put_cuts_rows_of_skipped_times),
+    store_test(a_row_of_skipped_times_behind_the_cursor_is_deleted),
     store_test(the_cursor_goes_back_to_when_a_spread_occurrence_was_due),
     store_test(a_put_that_did_not_see_the_latest_spawn_is_refused),
     store_test(what_is_withdrawn_does_not_count_as_a_run),

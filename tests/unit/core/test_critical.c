@@ -55,6 +55,38 @@ static void a_step_that_was_repeated_waited_until_its_first_start_and_ran_since_
     arena_release(&a);
 }
 
+/* 0 → 1, skipped → 3, which also waits for 2. A step that was skipped may have the time at which it was. */
+static void the_path_goes_through_a_skipped_step_to_what_that_one_waited_for(void **state)
+{
+    (void)state;
+    static const uint32_t after_1_4[] = { 1, 4 };
+    struct critical_step s[5];
+    struct critical_path p;
+    struct arena a;
+    struct error e;
+    arena_init(&a, MEMORY);
+    for (int skipped_ms = 0; skipped_ms <= 1101; skipped_ms += 1101) {
+        make_diamond(s);
+        s[1] = (struct critical_step){ after_0, 1, 0, 0, skipped_ms, 100, true };
+        s[2] = (struct critical_step){ NULL, 0, 900, 910, 1000, 400, true };
+        assert_ok(critical_path(s, 4, 9999, &a, &p, &e), &e);
+        assert_int_equal(p.n, 2);
+        assert_int_equal(p.v[0], 0);
+        assert_int_equal(p.v[1], 3);
+        assert_int_equal(p.ran_ms, 90 + 50);
+        s[2].completed_ms = 1500; /* now it ended after step 0 */
+        assert_ok(critical_path(s, 4, 9999, &a, &p, &e), &e);
+        assert_int_equal(p.v[0], 2);
+        s[2].completed_ms = 1000;
+        s[3].parents = after_1_4;
+        s[4] = (struct critical_step){ after_1, 1, 0, 0, skipped_ms, 100, true }; /* skipped, too: two ways to step 0 */
+        assert_ok(critical_path(s, 5, 9999, &a, &p, &e), &e);
+        assert_int_equal(p.n, 2);
+        assert_int_equal(p.v[0], 0);
+    }
+    arena_release(&a);
+}
+
 static void a_parent_that_ended_after_the_start_released_nothing(void **state)
 {
     (void)state;
@@ -170,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_path_goes_through_the_parent_that_ended_last),
         cmocka_unit_test(a_step_that_was_repeated_waited_until_its_first_start_and_ran_since_then),
+        cmocka_unit_test(the_path_goes_through_a_skipped_step_to_what_that_one_waited_for),
         cmocka_unit_test(a_parent_that_ended_after_the_start_released_nothing),
         cmocka_unit_test(a_running_step_ends_now_and_a_waiting_one_is_not_on_the_path),
         cmocka_unit_test(the_estimate_adds_usual_times_along_the_longest_way),

@@ -85,6 +85,17 @@ static void only_first_attempts_that_belfry_alone_delayed_have_a_start_delay(voi
     assert_int_equal(metric_count(m, METRIC_START_DELAY), 4); /* NONE, DOWN, ROOM, BACKLOG */
 }
 
+static void a_task_that_the_users_worker_did_not_ask_for_is_not_late_by_belfry(void **state)
+{
+    struct metrics *m = *state;
+    struct verdict v = { .has_execution = true, .execution = { .attempt = 1, .late_by = LATE_ROOM } };
+    settle_count(m, &(struct settled_attempt){ 1, &v, TASK_COMPLETED, FAULT_TARGET, .target = TARGET_WORKER });
+    assert_int_equal(metric_count(m, METRIC_START_DELAY), 0);
+    v.execution.late_by = LATE_DOWN; /* it could not have asked */
+    settle_count(m, &(struct settled_attempt){ 1, &v, TASK_COMPLETED, FAULT_TARGET, .target = TARGET_WORKER });
+    assert_int_equal(metric_count(m, METRIC_START_DELAY), 1);
+}
+
 static void tasks_of_belfry_itself_do_not_count(void **state)
 {
     struct metrics *m = *state;
@@ -100,6 +111,7 @@ int main(void)
         metrics_test(a_fault_is_of_the_target_the_request_or_belfry),
         metrics_test(an_attempt_counts_by_what_became_of_it),
         metrics_test(only_first_attempts_that_belfry_alone_delayed_have_a_start_delay),
+        metrics_test(a_task_that_the_users_worker_did_not_ask_for_is_not_late_by_belfry),
         metrics_test(tasks_of_belfry_itself_do_not_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,6 +170,68 @@ static void a_row_is_about_the_time_it_was_spawned_for(void **state)
     assert_false(spawned_span(&o, &span)); /* asked for by hand */
 }
 
+static struct spawn_cut cut_at(struct bench *b, const struct task *row, int64_t before_ms, bool expect)
+{
+    struct spawn_cut c = { 0 };
+    struct error e;
+    bool cuts;
+    assert_ok(spawn_cut(row, &b->rule, before_ms, &b->arena, &c, &cuts, &e), &e);
+    assert_int_equal(cuts, expect);
+    return c;
+}
+
+/* Makes the row of an excluded day, then takes times from it. The calendar has no excluded day any more. */
+static void a_row_of_an_excluded_day_loses_times_that_have_not_come(void **state)
+{
+    (void)state;
+    static const char *const crons[] = { "", "*/20 * * * *", "0,30 10-23 * * *" };
+    static const int64_t counts[] = { 28, 42, 28 }, left[] = { 5, 7, 5 }, minutes[] = { 120, 120, 120 };
+    const struct calendar off = { .name = "off", .excluded_weekdays = 0x7f & ~(1 << 3) }; /* NOW is a Tuesday */
+    for (size_t i = 0; i < array_count(crons); i++) {
+        struct bench b;
+        struct error e;
+        every(&b, HOUR / 2, NOW);
+        b.t.schedule.cron = str_from(crons[i]);
+        assert_ok(schedule_rule(&b.t.schedule, b.t.id, utc, &off, 0, &b.rule, &e), &e);
+        plan_at(&b, NOW - SECOND);
+        struct task row = *occurrence(&b, 0);
+        assert_int_equal(row.skipped_count, counts[i]);
+        b.rule.calendar = NULL;
+        (void)cut_at(&b, &row, row.cursor_ms + 1, false);
+        struct spawn_cut c = cut_at(&b, &row, NOW + minutes[i] * 60 * SECOND + 1, true);
+        assert_true(c.count == left[i] && c.count_was == counts[i] && c.first_ms == NOW);
+        assert_true(c.last_ms == NOW + 2 * HOUR && uuid_eq(c.id, row.id));
+        row.last_error = c.error;
+        assert_string_equal(skip_reason_name(&row), "CALENDAR");
+        c = cut_at(&b, &row, NOW + 1, true);
+        assert_true(c.count == 1 && c.last_ms == NOW);
+        assert_str(c.error, "skipped: its day is excluded by the calendar");
+        assert_true(cut_at(&b, &row, NOW, true).count == 0); /* no time is left */
+        row.due_ms++; /* a row of missed times */
+        (void)cut_at(&b, &row, NOW, false);
+        arena_release(&b.arena);
+    }
+}
+
+/* Berlin, 25 October 2026: from 02:00 to 03:00 local time comes twice, and the first one fires. */
+static void a_row_of_an_unwanted_copy_loses_times_that_have_not_come(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct error e;
+    every(&b, HOUR, 1792890000000); /* 01:00Z: the change */
+    b.t.schedule.cron = S("*/10 2 * * *");
+    b.t.schedule.repeat = DST_REPEAT_FIRST;
+    assert_ok(schedule_rule(&b.t.schedule, b.t.id, berlin, NULL, 0, &b.rule, &e), &e);
+    plan_at(&b, 1792890000000 - SECOND);
+    const struct task *row = occurrence(&b, 0);
+    assert_string_equal(skip_reason_name(row), "DST_COPY");
+    assert_int_equal(row->skipped_count, 6);
+    struct spawn_cut c = cut_at(&b, row, 1792890000000 + 20 * 60 * SECOND, true);
+    assert_true(c.count == 2 && c.last_ms == 1792890000000 + 10 * 60 * SECOND);
+    arena_release(&b.arena);
+}
+
 static void what_was_decided_before_the_clock_was_set_back_does_not_come_again(void **state)
 {
     (void)state;
@@ -196,6 +258,8 @@ int main(void)
         cmocka_unit_test(each_row_that_exists_divides_those_of_missed_times),
         cmocka_unit_test(a_visit_ends_where_nothing_is_known_of_rows),
         cmocka_unit_test(a_row_is_about_the_time_it_was_spawned_for),
+        cmocka_unit_test(a_row_of_an_excluded_day_loses_times_that_have_not_come),
+        cmocka_unit_test(a_row_of_an_unwanted_copy_loses_times_that_have_not_come),
         cmocka_unit_test(what_was_decided_before_the_clock_was_set_back_does_not_come_again),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

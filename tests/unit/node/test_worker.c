@@ -102,6 +102,42 @@ static void after_a_take_that_brought_nothing_the_next_one_goes_out_at_once(void
     assert_non_null(find_io_request(&b->async_io, IO_TAKE));
 }
 
+/* A node pushes before it hears that the slots are taken. */
+static void what_waited_in_the_queue_for_a_free_slot_was_late_for_lack_of_room(void **state)
+{
+    struct bench *b = *state;
+    struct event e;
+    for (int i = 1; i <= SLOTS + 1; i++)
+        pushed(b, i);
+    struct task paused = some_task(SLOTS + 2);
+    paused.late_by = LATE_PAUSED;
+    push_task(b, paused);
+    come_to_rest(b);
+    assert_int_equal(b->run_count, SLOTS);
+    step(b, 500);
+    for (int i = 0; i < SLOTS; i++)
+        end_run(b, 0, OUTCOME_OK);
+    come_to_rest(b);
+    assert_int_equal(b->run_count, 2);
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), SLOTS);
+    assert_int_equal(e.outcome.late_by, LATE_NONE); /* it was taken at once */
+    for (int i = 0; i < 2; i++) {
+        bool was_paused = uuid_eq(b->runs[0]->task->id, paused.id);
+        end_run(b, 0, OUTCOME_OK);
+        come_to_rest(b);
+        assert_true(published(b, EVENT_OUTCOME, &e) > 0);
+        assert_int_equal(e.outcome.late_by, was_paused ? LATE_PAUSED : LATE_ROOM);
+    }
+    struct task later = some_task(SLOTS + 3); /* due after that */
+    later.due_ms = later.scheduled_ms = b->now_ms + 1;
+    push_task(b, later);
+    come_to_rest(b);
+    end_run(b, 0, OUTCOME_OK);
+    come_to_rest(b);
+    assert_true(published(b, EVENT_OUTCOME, &e) > 0);
+    assert_int_equal(e.outcome.late_by, LATE_NONE);
+}
+
 static void who_is_full_asks_only_what_it_should_end(void **state)
 {
     struct bench *b = *state;
@@ -269,6 +305,7 @@ int main(void)
         T(an_ack_that_failed_is_sent_again),
         T(one_take_is_in_flight_and_waits_for_something),
         T(after_a_take_that_brought_nothing_the_next_one_goes_out_at_once),
+        T(what_waited_in_the_queue_for_a_free_slot_was_late_for_lack_of_room),
         T(who_is_full_asks_only_what_it_should_end),
         T(a_machine_without_room_takes_nothing_until_it_has_some),
         T(room_is_what_its_settings_give_less_what_runs),

@@ -58,6 +58,12 @@ export default async lib => {
                     { id: 'g', parents: ['f'], ended: null, running: false, over: false }];
             same([...criticalPath(steps)].sort(), ['a', 'b', 'd', 'f', 'g']);
         },
+        'the critical path goes through a skipped step': () => {
+            const steps = [{ id: 'slow', parents: [], ended: 9, running: false, over: true }, { id: 'optional', parents: ['slow'],
+                ended: null, running: false, over: true }, { id: 'quick', parents: [], ended: 2, running: false, over: true },
+                { id: 'finish', parents: ['optional', 'quick'], ended: 10, running: false, over: true }];
+            same([...criticalPath(steps)].sort(), ['finish', 'optional', 'slow']);
+        },
         'a run that has not begun has none': () => same([...criticalPath(chain(['a', 'b']))], []),
     };
 };
