@@ -138,7 +138,7 @@ static void recall_on_queue_answer(struct io_request *e)
     if ((e->rc == ERR_OK && r->asked.ret_recalled) || worker_recall(n->worker, id, fence) ||
         scheduler_unarm(n->scheduler, id, fence)) { /* the last: its push has failed meanwhile */
         recall_settle(n, r);
-    } else if (e->rc && r->lasts && !n->draining && scheduler_holds(n->scheduler, id, fence)) {
+    } else if (e->rc && r->lasts && !n->draining) {
         r->asks_again = true;
         r->retry_at_ms = n->now.steady_ms + RECALL_RETRY_MS;
         list_push(&n->waiting_recalls, &r->link);
@@ -186,5 +186,9 @@ void node_recall(struct node *n, struct recall *r)
         recall_settle(n, r);
         return;
     }
+    /* the queue may not answer for long: meanwhile the node that has it on its way there would run it itself */
+    if (r->lasts && n->setup.fleet && n->setup.shared &&
+        !scheduler_holds(n->scheduler, r->running->id, r->running->fence))
+        recall_requests_tell(n->recall_requests, r->running->id, r->running->fence);
     recall_ask_queue(n, r);
 }
