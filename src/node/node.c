@@ -263,6 +263,7 @@ struct worker_setup node_worker_setup(const struct node *n, struct async_io *asy
     struct worker_setup worker = { .async_io = async_io,
                                    .metrics = setup->metrics,
                                    .tracer = setup->tracer,
+                                   .fences = n->fences,
                                    .id = id,
                                    .name = setup->name,
                                    .version = setup->version,
@@ -276,6 +277,7 @@ struct worker_setup node_worker_setup(const struct node *n, struct async_io *asy
 
 static void node_make_worker(struct node *n)
 {
+    n->fences = n->setup.fleet ? recent_fences_new() : NULL;
     struct worker_setup setup = node_worker_setup(n, n->setup.own, n->id);
     setup.may_start = n->setup.shared ? node_may_start : NULL;
     setup.started = node_on_started;
@@ -408,6 +410,7 @@ void node_free(struct node *n)
     arrivals_free(n->arrivals);
     scheduler_free(n->scheduler);
     worker_free(n->worker);
+    recent_fences_free(n->fences);
     updater_free(n->updater);
     tenant_set_free(n->hosts);
     free(n);

@@ -48,10 +48,11 @@ struct node {
     struct uuid id;
     struct scheduler *scheduler;
     struct worker *worker;
-    struct tenant_set *hosts; /* that have lanes of their own */
-    int64_t forget_at_ms;     /* steady: when lanes without tasks may be forgotten again */
-    int64_t clock_set_ms;     /* steady: when the wall clock was last set */
-    int64_t clock_jump_ms;    /* by how much; 0: never */
+    struct recent_fences *fences; /* of both workers of a fleet's node; NULL: it is in no fleet */
+    struct tenant_set *hosts;     /* that have lanes of their own */
+    int64_t forget_at_ms;         /* steady: when lanes without tasks may be forgotten again */
+    int64_t clock_set_ms;         /* steady: when the wall clock was last set */
+    int64_t clock_jump_ms;        /* by how much; 0: never */
     struct updater *updater;
     struct membership *membership;
     struct recovery *recovery;

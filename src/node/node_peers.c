@@ -104,8 +104,10 @@ static enum recall_grant node_grant_recall(void *context, const struct recall_re
         return RECALL_REQUEST_DONE;
     }
     const struct task *t = scheduler_armed(n->scheduler, w->id, w->fence);
-    if (!t)
+    if (!t) {
+        scheduler_want_back(n->scheduler, w->id, w->fence);
         return RECALL_REQUEST_REFUSED;
+    }
     struct settle_facts facts = settle_facts_of(t, &o, NULL);
     if (!node_end_claim(n, &facts, &o))
         return RECALL_REQUEST_UNKNOWN;

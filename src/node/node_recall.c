@@ -68,14 +68,19 @@ static void recall_on_settled(struct op *op)
     r->done(r);
 }
 
+static void recall_ask_queue(struct node *n, struct recall *r);
+
 int64_t node_retry_recalls(struct node *n)
 {
     int64_t wake = INT64_MAX;
     list_each (&n->waiting_recalls, link) {
         struct recall *r = container_of(link, struct recall, link);
-        if (r->retry_at_ms <= n->now.steady_ms) {
+        if (r->retry_at_ms <= n->now.steady_ms || (r->asks_again && n->draining)) {
             list_remove(link);
-            recall_submit(n, r);
+            if (r->asks_again)
+                recall_ask_queue(n, r);
+            else
+                recall_submit(n, r);
         } else {
             wake = min_of(wake, moment_wall_at(n->now, r->retry_at_ms));
         }
@@ -127,11 +132,19 @@ static void recall_on_queue_answer(struct io_request *e)
 {
     struct recall *r = container_of(e, struct recall, asked.io_request);
     struct node *n = r->node;
+    struct uuid id = r->running->id;
+    int64_t fence = r->running->fence;
     n->recalls--;
-    if ((e->rc == ERR_OK && r->asked.ret_recalled) || worker_recall(n->worker, r->running->id, r->running->fence))
+    if ((e->rc == ERR_OK && r->asked.ret_recalled) || worker_recall(n->worker, id, fence) ||
+        scheduler_unarm(n->scheduler, id, fence)) { /* the last: its push has failed meanwhile */
         recall_settle(n, r);
-    else
+    } else if (e->rc && r->lasts && !n->draining) {
+        r->asks_again = true;
+        r->retry_at_ms = n->now.steady_ms + RECALL_RETRY_MS;
+        list_push(&n->waiting_recalls, &r->link);
+    } else {
         recall_report_fired(n, r);
+    }
 }
 
 /* The queue that has the task, if one has. */
@@ -139,6 +152,16 @@ static struct async_io *recall_queue_of(const struct node *n, const struct task 
 {
     bool own = scheduler_holds(n->scheduler, t->id, t->fence) && !scheduler_queued(n->scheduler, t->id, t->fence);
     return own ? n->setup.own : n->setup.async_io;
+}
+
+static void recall_ask_queue(struct node *n, struct recall *r)
+{
+    r->asks_again = false;
+    scheduler_want_back(n->scheduler, r->running->id, r->running->fence);
+    n->recalls++;
+    r->asked = (struct io_one){ .io_request = { .kind = IO_RECALL, .done = recall_on_queue_answer },
+                                .id = { r->running->id, r->running->fence } };
+    async_io_submit(recall_queue_of(n, r->running), &r->asked.io_request);
 }
 
 /* The external worker hears of the cancellation when it renews the lease, at the latest when the lease ends. */
@@ -163,8 +186,9 @@ void node_recall(struct node *n, struct recall *r)
         recall_settle(n, r);
         return;
     }
-    n->recalls++;
-    r->asked = (struct io_one){ .io_request = { .kind = IO_RECALL, .done = recall_on_queue_answer },
-                                .id = { r->running->id, r->running->fence } };
-    async_io_submit(recall_queue_of(n, r->running), &r->asked.io_request);
+    /* the queue may not answer for long: meanwhile the node that has it on its way there would run it itself */
+    if (r->lasts && n->setup.fleet && n->setup.shared &&
+        !scheduler_holds(n->scheduler, r->running->id, r->running->fence))
+        recall_requests_tell(n->recall_requests, r->running->id, r->running->fence);
+    recall_ask_queue(n, r);
 }

@@ -13,7 +13,8 @@
  *
  * The caller may stop waiting (RECALL_GIVEN_UP), unless the node has taken the task back before (RECALL_TAKEN): from
  * then on the task does not fire, and only the store's answer is missing. So a caller that gave up knows that nothing
- * was changed here. */
+ * was changed here. With `lasts`, the task is taken back all the same, as soon as the queue that has it answers, and is
+ * returned: the recurring task has been changed before, and decides what becomes of it (OP_SETTLE 10 and 11). */
 #include <stdatomic.h>
 
 #include "port/async_io.h"
@@ -31,6 +32,7 @@ struct recall {
     const struct idempotency *idempotency; /* NULL: none */
     const struct audit *audit;             /* NULL: none */
     bool abort;
+    bool lasts; /* it is asked for as long as the queue does not answer, also if the caller has stopped waiting */
     atomic_int *state; /* enum recall_state; NULL: the caller waits as long as it takes */
     void (*done)(struct recall *r);
     void *context;
@@ -43,6 +45,7 @@ struct recall {
     struct list link;
     int64_t retry_at_ms; /* steady */
     bool tried;          /* and failed, or the answer was lost */
+    bool asks_again;     /* the queue has not answered: it is asked again at retry_at_ms */
 };
 
 /* False: the caller has stopped waiting, and the task is to stay as it is. */

@@ -65,11 +65,12 @@ static void server_recall_on_loop(struct server *a, const void *about, void *ans
         .idempotency = recall_request->record,
         .audit = recall_request->audit,
         .abort = recall_request->abort,
+        .lasts = recall_request->lasts,
         .state = &c->answer->state,
         .done = server_on_recalled,
         .result = RECALL_RUNNING,
     };
-    if (recall_is_given_up(&c->recall))
+    if (recall_is_given_up(&c->recall) && !c->recall.lasts)
         server_on_recalled(&c->recall);
     else
         node_recall(a->node, &c->recall);

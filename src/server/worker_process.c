@@ -51,6 +51,7 @@ struct worker_process {
     struct runners runners;
     struct secrets secrets; /* n is 0: it has no key file */
     struct worker *worker;
+    struct recent_fences *fences;
     struct transition_log *transitions;
     struct tracer *tracer; /* NULL: no spans are recorded */
     struct health_server *health_server;
@@ -360,10 +361,12 @@ static void worker_process_on_started(void *context, const struct task *t)
 
 static void worker_process_make_worker(struct worker_process *p)
 {
+    p->fences = recent_fences_new();
     struct worker_setup setup = {
         .async_io = p->async_io,
         .metrics = p->metrics,
         .tracer = p->tracer,
+        .fences = p->fences,
         .id = p->id,
         .name = str_from(p->name),
         .version = S(BELFRY_VERSION),
@@ -522,6 +525,7 @@ void worker_process_free(struct worker_process *p)
         worker_process_close_handles(p);
     worker_free(p->worker);
     p->worker = NULL;
+    recent_fences_free(p->fences);
     runners_free(&p->runners);
     loop_free(p->loop);
     tracer_free(p->tracer);

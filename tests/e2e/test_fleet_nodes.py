@@ -8,7 +8,7 @@ import signal
 import pytest
 
 import rabbitmq
-from fleet import Fleet
+from fleet import Fleet, Worker
 from redis import Redis
 from server import Reply, Server, at, now_ms, to_ms, until
 
@@ -109,6 +109,50 @@ def test_a_node_that_only_answers_and_one_that_only_schedules_are_a_fleet(build,
         for node in (api, other):
             print(node.log())
             node.close()
+
+
+@pytest.fixture
+def on_redis(build, tmp_path):
+    """A Redis of its own, a node with a store of its own, and a worker."""
+    with Redis() as redis:
+        carriers = ("--queue", redis.url(), "--events", redis.url())
+        node, worker = Server(tmp_path / "node", *carriers), Worker(tmp_path / "worker", *carriers)
+        try:
+            client = node.start().client()
+            worker.start()
+            until(lambda: len(client.get("/v1/workers").json["workers"]) == 1, why="the worker is not heard of")
+            yield redis, node, worker, client
+        finally:
+            redis.go_on()
+            for process in (node, worker):
+                print(process.log())
+                process.close()
+
+
+def test_after_a_silence_of_redis_no_older_copy_is_called_and_nothing_that_was_cancelled_meanwhile(on_redis, receiver):
+    redis, node, worker, client = on_redis
+    beat = client.create(cron_expression="0 0 1 1 *", **receiver.target("/beat"))["id"]
+    before = client.create(**receiver.target("/before"))["id"]
+    client.wait_for(before, "COMPLETED")
+    redis.pause()
+    first = client.create(**receiver.target("/first"))["id"]  # its push is sent, and has no answer
+    client.wait_for(first, "RUNNING")
+    client.act(beat, "run-now")  # its push is behind that one, and not sent
+    runs = lambda: client.get(f"/v1/tasks/{beat}/occurrences").json["tasks"]
+    until(lambda: [run["status"] for run in runs()] == ["RUNNING"], why=lambda: f"{runs()}")
+    client.act(beat, "cancel")
+    (call,) = receiver.wait("/first")
+    assert call.fence == 2, call  # by the node itself
+    until(lambda: runs()[0]["status"] != "RUNNING", why=lambda: f"{runs()}")
+    redis.go_on()
+
+    def on_the_worker():
+        client.wait_for(task := client.create(**receiver.target("/after"))["id"], "COMPLETED")
+        return client.all(f"/v1/tasks/{task}/executions", "executions")[0]["worker"].endswith(f":{worker.process.pid}")
+
+    until(on_the_worker, why="the worker gets nothing")  # and so what Redis had before
+    assert [call.fence for call in receiver.to("/first")] == [2]
+    assert not receiver.to("/beat") and [run["status"] for run in runs()] == ["CANCELLED"], runs()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ struct bench {
     struct run *runs[RUNS_MAX];
     size_t run_count;
     struct worker *worker;
+    struct recent_fences *fences;
     int64_t now_ms, queue_us;
     bool full;
     bool holds_runs; /* its runners have not begun what they were given */
@@ -79,9 +80,11 @@ static inline struct bench *bench_open(size_t slots, const struct queue_filter *
     b->now_ms = b->async_io.now_ms = NOW;
     b->metrics = metrics_new();
     b->runner.ops = &ops;
+    b->fences = recent_fences_new();
     b->http = (struct runner){ &ops, .host_calls_max = HOST_CALLS };
     struct worker_setup setup = { .async_io = &b->async_io.base,
                                   .metrics = b->metrics,
+                                  .fences = b->fences,
                                   .id = { { 7 } },
                                   .name = S("host:1"),
                                   .version = S("9"),
@@ -127,6 +130,7 @@ static inline int bench_close(void **state)
     }
     assert_true(worker_is_idle(b->worker));
     worker_free(b->worker);
+    recent_fences_free(b->fences);
     manual_async_io_release(&b->async_io);
     metrics_free(b->metrics);
     free(b);

@@ -77,7 +77,9 @@ static bool recall_copy_audit(struct recall_wait *w)
 
 static bool recall_copy_order(struct recall_wait *w, const struct recall_order *order)
 {
-    w->order = (struct recall_order){ .running = &w->running, .replace = &w->replace, .abort = order->abort };
+    w->order = (struct recall_order){
+        .running = &w->running, .replace = &w->replace, .abort = order->abort, .lasts = order->lasts
+    };
     if (order->record) {
         w->record = *order->record;
         w->order.record = &w->record;
@@ -127,6 +129,8 @@ void recall_tell(struct request *q, const struct recall_order *order)
         return;
     struct recall_wait *w = xnew(*w);
     w->answer.done = recall_on_told;
+    if (order->lasts) /* nobody waits: the task is returned, and becomes what its recurring task says by then */
+        w->answer.state = RECALL_GIVEN_UP;
     w->users = 1;
     arena_init(&w->arena, ROWS_MAX);
     if (recall_copy_order(w, order))

@@ -126,6 +126,12 @@ static bool withdraw_comes_again(const struct task *p)
     return p->state == TASK_PAUSED || (p->state == TASK_SCHEDULED && !p->deleted);
 }
 
+/* Nothing of it is to start, now or later: not even what a queue has that cannot be reached at the moment. */
+static bool withdraw_is_called_off(const struct task *p)
+{
+    return p->state != TASK_SCHEDULED || p->deleted;
+}
+
 static struct task withdraw_replacement(const struct withdrawal *w, const struct task *t)
 {
     const struct task *p = w->parent;
@@ -276,7 +282,8 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
         w->replace = withdraw_replacement(w, t);
         struct recall_order order = { .running = t,
                                       /* the record is stored with the change itself */
-                                      .replace = &w->replace };
+                                      .replace = &w->replace,
+                                      .lasts = withdraw_is_called_off(w->parent) };
         int64_t wait_ms = withdraw_wait_ms(w, t);
         if (recall_ask(w->q, &order, wait_ms, withdraw_on_recalled))
             return HANDLED_LATER;

@@ -41,6 +41,7 @@ struct recall_order {
     const struct idempotency *record; /* NULL: none */
     const struct audit *audit;        /* NULL: none */
     bool abort;
+    bool lasts; /* as of struct recall (node/recall.h) */
 };
 
 struct recall_answer {

@@ -9,7 +9,7 @@
 extern const struct embedded_file redis_scripts[];
 extern const size_t redis_scripts_count;
 
-enum { ANSWER_MS = 1500, KEY_MAX = REDIS_PREFIX_MAX + 128 };
+enum { KEY_MAX = REDIS_PREFIX_MAX + 128 };
 
 /* ---- encoding commands ---- */
 
@@ -117,7 +117,7 @@ enum err redis_reply_next(struct redis_conn *c, int64_t wait_ms, redisReply **re
     redisReply *reply = NULL;
     if (!c->link)
         return error_set(e, ERR_UNAVAILABLE, "Redis: the connection is gone");
-    redis_link_set_timeout(c->link, wait_ms + ANSWER_MS);
+    redis_link_set_timeout(c->link, wait_ms + REDIS_ANSWER_MS);
     if ((c->out.n && redis_send_commands(c, e)) || redis_receive_reply(c, &reply, e))
         return e->code;
     assert(reply);

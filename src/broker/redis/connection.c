@@ -341,7 +341,7 @@ enum err redis_server_error(struct redis_conn *c, const char *text, struct error
     } pass[] = { { "READONLY", true },    { "UNBLOCKED", true }, { "MASTERDOWN", true }, { "CLUSTERDOWN", true },
                  { "NOAUTH", true },      { "WRONGPASS", true }, { "LOADING", false },   { "TRYAGAIN", false },
                  { "ASK ", false },       { "OOM", false },      { "BUSY", false },      { "MISCONF", false },
-                 { "NOREPLICAS", false }, { "NOSCRIPT", false }, { "NOPERM", false } };
+                 { "NOREPLICAS", false }, { "NOSCRIPT", false }, { "NOPERM", false },    { REDIS_LATE, false } };
     struct redis_host from = { 0 };
     if (c->link && c->link->host.port)
         from = c->link->host;

@@ -16,7 +16,11 @@ enum {
     REDIS_RUN_MAX = 48,    /* a server's run id */
     REDIS_SHA = 40,
     REDIS_COMMAND_MAX = 256 << 20,
+    REDIS_ANSWER_MS = 1500, /* for the reply to a command that does not block */
 };
+
+/* The error of a script that was called after its deadline, and has done nothing. */
+#define REDIS_LATE "LATE "
 
 struct redis_address {
     struct redis_host hosts[REDIS_HOSTS_MAX];

@@ -406,11 +406,29 @@ enum err events_redis_poll(struct events *base, size_t max, int64_t wait_ms, str
 
 /* ---- acknowledging ---- */
 
+static void events_redis_forget_polled(struct events_redis *ev, const uint64_t *sequences, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct polled *p = map_get(&ev->by_sequence, events_redis_sequence_bytes(&sequences[i]));
+        if (p)
+            events_redis_remove_polled(ev, p);
+    }
+}
+
+/* Nobody repeats an acknowledgement that failed: its events come again, to this updater or to the next owner of their
+ * stream. A stream that is to be released would wait for them for ever. */
+static enum err events_redis_ack_failed(struct events_redis *ev, const uint64_t *sequences, size_t n, enum err rc)
+{
+    events_redis_forget_polled(ev, sequences, n);
+    events_redis_read_from_start(ev);
+    return rc;
+}
+
 enum err events_redis_ack(struct events *base, const uint64_t *sequences, size_t n, struct error *e)
 {
     struct events_redis *ev = events_redis_of(base);
     if (redis_connect(&ev->conn, e))
-        return e->code;
+        return events_redis_ack_failed(ev, sequences, n, e->code);
     for (size_t done = 0; done < n;) {
         size_t from = done, pending_replies = 0;
         for (; done < n && pending_replies < ACK_CALL; done++) {
@@ -421,12 +439,8 @@ enum err events_redis_ack(struct events *base, const uint64_t *sequences, size_t
             pending_replies++;
         }
         if (events_redis_await_replies(&ev->conn, pending_replies, e))
-            return e->code;
-        for (size_t i = from; i < done; i++) {
-            struct polled *p = map_get(&ev->by_sequence, events_redis_sequence_bytes(&sequences[i]));
-            if (p)
-                events_redis_remove_polled(ev, p);
-        }
+            return events_redis_ack_failed(ev, sequences + from, n - from, e->code);
+        events_redis_forget_polled(ev, sequences + from, done - from);
     }
     return ERR_OK;
 }

@@ -134,6 +134,11 @@ void recall_requests_ask(struct recall_requests *q, struct recall *r)
     sent_request_submit(s);
 }
 
+void recall_requests_tell(struct recall_requests *q, struct uuid task, int64_t fence)
+{
+    sent_request_submit(sent_request_new(q, task, fence, false));
+}
+
 void recall_requests_replace(struct recall_requests *q, struct uuid task, int64_t fence, int64_t by_scheduled_ms)
 {
     struct sent_request *s = sent_request_new(q, task, fence, true);

@@ -42,6 +42,9 @@ void recall_requests_free(struct recall_requests *q); /* idle; NULL is fine */
 /* Requests a task that this node does not hold. r->done gets RECALL_FREED or RECALL_RUNNING. */
 void recall_requests_ask(struct recall_requests *q, struct recall *r);
 
+/* The same without waiting for the result: the request stays with the task for its owner. */
+void recall_requests_tell(struct recall_requests *q, struct uuid task, int64_t fence);
+
 /* Another run, scheduled for by_scheduled_ms, replaces the task: it is to be cancelled, wherever it is. 0: a user
  * cancels it. Nobody waits for the result. */
 void recall_requests_replace(struct recall_requests *q, struct uuid task, int64_t fence, int64_t by_scheduled_ms);

@@ -367,7 +367,7 @@ static bool push_is_to_go(struct scheduler *s, struct armed *a)
         scheduler_end(s, a, push_unsure_outcome(a));
     else if (a->held->replaced)
         scheduler_end(s, a, OUTCOME_CANCELLED);
-    else if (a->held->taken_back)
+    else if (a->held->taken_back || (a->held->wanted_back && !a->unsure))
         scheduler_end(s, a, a->unsure ? push_unsure_outcome(a) : OUTCOME_RETURNED);
     else if (!task_is_control(a->task) && is_expired(task_expires_ms(a->task), s->now.wall_ms))
         scheduler_end(s, a, a->unsure ? OUTCOME_LOST : OUTCOME_EXPIRED);

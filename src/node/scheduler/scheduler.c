@@ -294,6 +294,13 @@ bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence)
     return true;
 }
 
+void scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence)
+{
+    struct held *h = scheduler_find_held(s, id, fence);
+    if (h && h->armed && (h->where == HELD_PUSHING || h->armed->unsure))
+        h->wanted_back = true;
+}
+
 bool scheduler_is_opened(const struct scheduler *s, struct uuid id, int64_t fence)
 {
     const struct held *h = scheduler_find_held(s, id, fence);

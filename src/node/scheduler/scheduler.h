@@ -147,6 +147,10 @@ const struct task *scheduler_armed(const struct scheduler *s, struct uuid id, in
 /* Takes a task that has not fired off the wheel; false: there is none. The caller settles it. */
 bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence);
 
+/* A user wants a task back that scheduler_unarm does not have. If it is on its way to the shared queue and comes back,
+ * because the queue is down, it does not fire: its claim ends, and the store decides what becomes of it. */
+void scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence);
+
 /* A later run replaces the task, and `why` says so: it is taken off the wheel and ended as CANCELLED; false: it has
  * fired, or is not claimed here. */
 bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struct str why);

@@ -4,6 +4,7 @@
  *  - worker.c: public functions, taking and starting
  *  - host_calls.c: calls by host, and tasks that wait because their host is busy
  *  - outbox.c: publishing outcomes, acknowledging and renewing deliveries
+ *  - recent_fences.c: which fences were called lately
  *  - report.c: reports of the worker itself */
 #include "base/list.h"
 #include "base/map.h"

@@ -339,13 +339,20 @@ static bool worker_is_late(const struct worker *w, const struct job *j)
     return since_ms >= w->setup.visibility_ms / 2;
 }
 
+/* A copy that was left in the queue: the task was claimed anew, and has been called. */
+static bool worker_is_outdated(const struct worker *w, const struct job *j)
+{
+    return w->setup.fences && recent_fences_has_higher(w->setup.fences, j->id.id, j->id.fence);
+}
+
 /* Reports a task that must not start although it was pushed. */
 static bool worker_must_not_start(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     const struct cancel_reason *d = worker_find_cancel_reason(w, j);
     struct outcome o = { .retry_after_ms = -1 };
-    if (w->stopped || worker_is_late(w, j) || !worker_may_start(w, t)) { /* returned, if its claim is still valid */
+    if (w->stopped || worker_is_late(w, j) || worker_is_outdated(w, j) || !worker_may_start(w, t)) {
+        /* returned, if its claim is still valid */
         o.kind = OUTCOME_RETURNED;
     } else if (d) {
         o.kind = OUTCOME_CANCELLED;
@@ -381,6 +388,8 @@ static void worker_run(struct worker *w, struct job *j)
     worker_occupy(w, t, 1);
     worker_enter_host(w, j);
     j->started_ms = w->now.wall_ms;
+    if (w->setup.fences)
+        recent_fences_note(w->setup.fences, j->id.id, j->id.fence);
     spans_decide(w->setup.tracer, &j->run);
     if (w->setup.started)
         w->setup.started(w->setup.context, t);

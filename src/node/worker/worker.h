@@ -21,6 +21,7 @@
 #include "base/metrics.h"
 #include "core/sharing/breaker.h"
 #include "core/time/moment.h"
+#include "node/worker/recent_fences.h"
 #include "port/async_io.h"
 #include "port/runner.h"
 #include "port/tracer.h"
@@ -31,7 +32,8 @@ struct worker_setup {
     struct async_io *async_io;            /* take, renew and ack; publish */
     struct runner *runners[RUNNER_KINDS]; /* NULL: this worker cannot run such targets */
     struct metrics *metrics;
-    struct tracer *tracer; /* NULL: no spans are recorded */
+    struct tracer *tracer;        /* NULL: no spans are recorded */
+    struct recent_fences *fences; /* NULL: no task can come twice. Borrowed */
     struct uuid id;
     struct str name, version; /* for the record: host and process; of the program */
     size_t slots;

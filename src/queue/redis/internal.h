@@ -20,12 +20,18 @@ struct queue_redis {
     size_t waiting;                   /* from the last reply that had it */
     char group[GROUP_TEXT + 1];       /* group of the workers with the current filter */
     int64_t scan_at_ms;               /* when to scan again for channels that the group serves */
+    int64_t ahead_us;                 /* the server's clock minus the steady clock, by the last TIME */
+    int64_t time_read_ms;             /* steady: when that was */
+    uint64_t time_of_connect;         /* on which connection (redis_conn.connect_count); 0: on none */
 };
 
 static inline struct queue_redis *queue_redis_of(struct queue *q)
 {
     return container_of(q, struct queue_redis, base);
 }
+
+/* redis_connect, and knows the server's time afterwards. */
+enum err queue_redis_connect(struct queue_redis *q, struct error *e) must_use;
 
 /* Calls a verb of the script: begin, add arguments, then send and read the reply. */
 void queue_redis_call_begin(struct queue_redis *q, const char *verb);

@@ -7,9 +7,45 @@
 #include "port/crypto.h"
 #include "queue/redis/internal.h"
 
-enum { PUSH_CALL = 256, PUSH_CALL_BYTES = 4 << 20, IDS_CALL = 1000 };
+enum { PUSH_CALL = 256, PUSH_CALL_BYTES = 4 << 20, IDS_CALL = 1000, TIME_AGAIN_MS = 10000 };
 
 /* ---- calls ---- */
+
+/* The server read its clock before the reply came. So the difference is too small by the way of the reply, and a
+ * deadline is never behind the moment at which the caller gives up. */
+static enum err queue_redis_read_time(struct queue_redis *q, struct error *e)
+{
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    int64_t s, us;
+    redis_command_begin(&q->conn);
+    redis_arg_text(&q->conn, "TIME");
+    redis_command_end(&q->conn);
+    enum err rc = redis_reply_next(&q->conn, 0, &reply, e);
+    q->conn.sent = false;
+    if (rc)
+        return rc;
+    if (reply_count(reply) != 2 || !reply_i64(reply->element[0], &s) || !reply_i64(reply->element[1], &us))
+        return redis_unexpected_reply(e, "TIME");
+    q->time_read_ms = clock_steady_ms(q->conn.clock);
+    q->time_of_connect = q->conn.connect_count;
+    q->ahead_us = s * 1000000 + us - clock_steady_ns(q->conn.clock) / 1000;
+    return ERR_OK;
+}
+
+enum err queue_redis_connect(struct queue_redis *q, struct error *e)
+{
+    if (redis_connect(&q->conn, e))
+        return e->code;
+    bool known =
+        q->time_of_connect == q->conn.connect_count && clock_steady_ms(q->conn.clock) - q->time_read_ms < TIME_AGAIN_MS;
+    return known ? ERR_OK : queue_redis_read_time(q, e);
+}
+
+/* By the server's clock: until then the caller waits at least. */
+static int64_t queue_redis_deadline_us(const struct queue_redis *q)
+{
+    return clock_steady_ns(q->conn.clock) / 1000 + REDIS_ANSWER_MS * 1000 + q->ahead_us;
+}
 
 void queue_redis_call_begin(struct queue_redis *q, const char *verb)
 {
@@ -19,11 +55,17 @@ void queue_redis_call_begin(struct queue_redis *q, const char *verb)
     redis_arg_text(&q->conn, verb);
     redis_arg_text(&q->conn, q->conn.run_id);
     redis_arg_i64(&q->conn, (int64_t)(fresh >> 1 | 1));
+    redis_arg_i64(&q->conn, queue_redis_deadline_us(q));
 }
 
 enum err queue_redis_call(struct queue_redis *q, redisReply **ret, struct error *e)
 {
-    return redis_run_script(&q->conn, ":q", ret, e);
+    enum err rc = redis_run_script(&q->conn, ":q", ret, e);
+    if (rc && strstr(e->text, REDIS_LATE)) { /* nothing was done; the clock of one side was set, or the way is long */
+        q->time_of_connect = 0;
+        q->conn.sent = false;
+    }
+    return rc;
 }
 
 enum err queue_redis_call_no_reply(struct queue_redis *q, struct error *e)
@@ -201,7 +243,7 @@ static enum err queue_redis_push(struct queue *base, const struct task *tasks, s
 {
     struct queue_redis *q = queue_redis_of(base);
     struct push_batch batch = { 0 };
-    if (redis_connect(&q->conn, e))
+    if (queue_redis_connect(q, e))
         return e->code;
     buf_init(&batch.channels, (size_t)PUSH_CALL * (CHANNEL_MAX + 1));
     enum err rc = ERR_OK;
@@ -209,7 +251,7 @@ static enum err queue_redis_push(struct queue *base, const struct task *tasks, s
     for (size_t some = 0; done < n && rc == ERR_OK; done += rc ? 0 : some)
         rc = queue_redis_push_call(q, &batch, tasks + done, n - done, done ? ret->epoch : epoch, ret, &some, e);
     buf_release(&batch.channels);
-    ret->unsure = rc == ERR_CONFLICT ? done > 0 : rc != ERR_OK && q->conn.sent;
+    ret->unsure = rc != ERR_OK && (done > 0 || (rc != ERR_CONFLICT && q->conn.sent));
     return rc;
 }
 
@@ -218,7 +260,7 @@ static enum err queue_redis_push(struct queue *base, const struct task *tasks, s
 static enum err queue_redis_ack(struct queue *base, const struct fenced_id *v, size_t n, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
-    if (redis_connect(&q->conn, e))
+    if (queue_redis_connect(q, e))
         return e->code;
     for (size_t done = 0; done < n;) {
         queue_redis_call_begin(q, "ack");
@@ -235,7 +277,7 @@ static enum err queue_redis_recall(struct queue *base, struct fenced_id d, bool 
     struct queue_redis *q = queue_redis_of(base);
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     int64_t recalled;
-    if (redis_connect(&q->conn, e))
+    if (queue_redis_connect(q, e))
         return e->code;
     queue_redis_call_begin(q, "recall");
     queue_redis_arg_member(&q->conn, &d);
@@ -250,7 +292,7 @@ static enum err queue_redis_recall(struct queue *base, struct fenced_id d, bool 
 static enum err queue_redis_abort(struct queue *base, struct fenced_id d, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
-    if (redis_connect(&q->conn, e))
+    if (queue_redis_connect(q, e))
         return e->code;
     queue_redis_call_begin(q, "abort");
     queue_redis_arg_member(&q->conn, &d);
@@ -262,7 +304,7 @@ static enum err queue_redis_unblock(struct queue *base, struct uuid worker, stru
     struct queue_redis *q = queue_redis_of(base);
     char text[UUID_TEXT + 1];
     uuid_format(worker, text);
-    if (redis_connect(&q->conn, e))
+    if (queue_redis_connect(q, e))
         return e->code;
     queue_redis_call_begin(q, "unblock");
     redis_arg_text(&q->conn, text);
@@ -274,7 +316,7 @@ static enum err queue_redis_known(struct queue *base, const struct fenced_id *v,
 {
     (void)epochs;
     struct queue_redis *q = queue_redis_of(base);
-    if (redis_connect(&q->conn, e))
+    if (queue_redis_connect(q, e))
         return e->code;
     for (size_t done = 0; done < n;) {
         cleanup_with(redis_reply_free) redisReply *reply = NULL;
@@ -298,7 +340,7 @@ static enum err queue_redis_stats(struct queue *base, struct queue_state *ret, s
     struct queue_redis *q = queue_redis_of(base);
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     int64_t epoch, waiting, delivered;
-    if (redis_connect(&q->conn, e))
+    if (queue_redis_connect(q, e))
         return e->code;
     queue_redis_call_begin(q, "look");
     if (queue_redis_call(q, &reply, e))

@@ -16,16 +16,22 @@
 --   lapsing       timed out deliveries, scored by when to report them next; unfired: those that no worker had
 --   state         epoch, run (run id of the server), since (when the epoch began), last (last urgency), waiting (count)
 --
+-- A call has a deadline in the server's time: until then its caller waits for the reply. After a stall of the server, calls
+-- whose callers have given up are still in its sockets. They must not be executed: the caller of a push may have run the
+-- task elsewhere meanwhile, under a higher fence, and a take would deliver tasks to nobody.
+--
 -- Urgency is the time of the push in microseconds, minus PRIORITY_US for each priority above the lowest. Within a
 -- channel it only rises: a push goes behind all tasks that wait there, and so the score in g:GROUP stays a lower bound.
 --
 -- A worker has places, and keeps some for a class (core/sharing/class_room.h). Classes are 0 low, 1 normal, 2 high.
 
 local P, verb, run_id, new_epoch = KEYS[1] .. ':', ARGV[1], ARGV[2], ARGV[3]
+local deadline_us = tonumber(ARGV[4])
 local call = redis.call
 local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now = math.floor(now_us / 1000)
+if now_us > deadline_us then return redis.error_reply('LATE the caller does not wait for this call any more') end
 
 local PRIORITY_US = 10000000
 local HIGH = 2
@@ -229,16 +235,16 @@ local verbs = {}
 -- Arguments: epoch (0: any), channel count, channels; then for each task the number of its channel, its id and its
 -- stored form. Returns the epoch and how many tasks wait; -1: the epoch is another one, and nothing was pushed.
 function verbs.push()
-    if ARGV[4] ~= '0' and ARGV[4] ~= state[1] then return { state[1], -1 } end
-    local channels, added, first = tonumber(ARGV[5]), {}, {}
-    local at, members = 6 + channels, {}
+    if ARGV[5] ~= '0' and ARGV[5] ~= state[1] then return { state[1], -1 } end
+    local channels, added, first = tonumber(ARGV[6]), {}, {}
+    local at, members = 7 + channels, {}
     for i = at, #ARGV, 3 do members[#members + 1] = ARGV[i + 1] end
     local delivered = call('ZMSCORE', P .. 'delivered', unpack(members))
     local lapsing = call('ZMSCORE', P .. 'lapsing', unpack(members))
     local last, infos, here, total = math.max(tonumber(state[4] or '0'), now_us - 1), {}, {}, 0
     for i, member in ipairs(members) do
         local number, data = tonumber(ARGV[at + 3 * i - 3]), ARGV[at + 3 * i - 1]
-        local channel = ARGV[5 + number]
+        local channel = ARGV[6 + number]
         local c = infos[number] or read_channel(channel)
         infos[number] = c
         local is_new = not delivered[i] and not lapsing[i] and not here[member]
@@ -258,7 +264,7 @@ function verbs.push()
     end
     call('HSET', P .. 'state', 'last', string.format('%.0f', last))
     for number, list in pairs(added) do
-        local channel = ARGV[5 + number]
+        local channel = ARGV[6 + number]
         call('ZADD', P .. 'c:' .. channel, unpack(list))
         open_channel(channel, infos[number])
         notify_groups(channel, infos[number], first[number])
@@ -269,8 +275,8 @@ end
 
 -- Arguments: group, filter. Registers a group of workers. scan then finds the channels that exist already.
 function verbs.join()
-    call('HSET', P .. 'groups', ARGV[4], ARGV[5])
-    call('ZADD', P .. 'seen', now, ARGV[4])
+    call('HSET', P .. 'groups', ARGV[5], ARGV[6])
+    call('ZADD', P .. 'seen', now, ARGV[5])
     for _, group in ipairs(call('ZRANGE', P .. 'seen', '-inf', now - GROUP_GONE, 'BYSCORE', 'LIMIT', 0, 10)) do
         call('ZREM', P .. 'seen', group)
         call('HDEL', P .. 'groups', group)
@@ -282,8 +288,8 @@ end
 -- Arguments: group, filter, cursor. Returns the next cursor, '0' at the end. Also removes channels that were idle for
 -- long.
 function verbs.scan()
-    local group, filter = ARGV[4], ARGV[5]
-    local page = call('ZSCAN', P .. 'channels', ARGV[6], 'COUNT', 200)
+    local group, filter = ARGV[5], ARGV[6]
+    local page = call('ZSCAN', P .. 'channels', ARGV[7], 'COUNT', 200)
     for i = 1, #page[2], 2 do
         local channel = page[2][i]
         local head = call('ZRANGE', P .. 'c:' .. channel, 0, 0, 'WITHSCORES')
@@ -354,18 +360,18 @@ end
 -- Returns the time, where to continue (-1: nothing left), how many tasks wait, the aborts, id, urgency and data of each
 -- task, and whether the take is not to wait. Returns 'join' if the group is not registered.
 function verbs.take()
-    local group, worker, max = ARGV[4], ARGV[5], tonumber(ARGV[6])
-    local wait = tonumber(ARGV[8])
-    local alone, cpu, memory, at = ARGV[9] == '1', tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+    local group, worker, max = ARGV[5], ARGV[6], tonumber(ARGV[7])
+    local wait = tonumber(ARGV[9])
+    local alone, cpu, memory, at = ARGV[10] == '1', tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
     local seen, g = call('ZSCORE', P .. 'seen', group), P .. 'g:' .. group
     if not seen then return 'join' end
     if tonumber(seen) < now - 1000 then call('ZADD', P .. 'seen', now, group) end
     for class = 0, HIGH do call('ZREM', wait_key(group, class), worker) end
     call('HDEL', P .. 'waiters', worker)
-    local places = { free = max, kept = { [0] = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15]) } }
+    local places = { free = max, kept = { [0] = tonumber(ARGV[14]), tonumber(ARGV[15]), tonumber(ARGV[16]) } }
     local token = call('LPOP', P .. 'w:' .. worker)
     local woken, unblocked = token ~= false, token == UNBLOCK
-    local score = visibility_score(ARGV[7], worker)
+    local score = visibility_score(ARGV[8], worker)
     local out, taken, bytes, channels_read = {}, 0, 0, 0
     local aborts = take_aborts(worker)
     while taken < max and channels_read < CHANNELS_MAX and bytes < BYTES_MAX do
@@ -403,7 +409,7 @@ function verbs.take()
     if taken == 0 and #aborts == 0 and at < 0 and max > 0 and wait > 0 and not unblocked then
         call('ZADD', wait_key(group, lowest_class(places)), now, worker)
         call('HSET', P .. 'waiters', worker,
-            string.format('%.0f|%s|%s|%s', now + wait, ARGV[10], ARGV[11], alone and '1' or '0'))
+            string.format('%.0f|%s|%s|%s', now + wait, ARGV[11], ARGV[12], alone and '1' or '0'))
     end
     return { string.format('%.0f', now_us), at, tonumber(call('HGET', P .. 'state', 'waiting') or '0'), aborts, out,
              unblocked and 1 or 0 }
@@ -411,7 +417,7 @@ end
 
 -- Arguments: id, urgency …. The worker had no room for these: they wait again at their old places.
 function verbs.back()
-    for i = 4, #ARGV, 2 do
+    for i = 5, #ARGV, 2 do
         local member, score = ARGV[i], ARGV[i + 1]
         local channel = call('ZREM', P .. 'delivered', member) == 1 and channel_of(member)
         if channel then
@@ -428,7 +434,7 @@ end
 -- Arguments: ids of unreadable tasks. They time out, and count as not run.
 function verbs.spoil()
     local members = {}
-    for i = 4, #ARGV do
+    for i = 5, #ARGV do
         if call('ZREM', P .. 'delivered', ARGV[i]) == 1 then members[#members + 1] = ARGV[i] end
     end
     mark_timed_out(members, false)
@@ -437,8 +443,8 @@ end
 
 -- Arguments: worker, visibility_ms, ids. Returns the indexes of those whose contents are lost, for revive.
 function verbs.renew()
-    local score, lost = visibility_score(ARGV[5], ARGV[4]), {}
-    for i = 6, #ARGV do
+    local score, lost = visibility_score(ARGV[6], ARGV[5]), {}
+    for i = 7, #ARGV do
         local member = ARGV[i]
         if call('ZSCORE', P .. 'delivered', member) then
             call('ZADD', P .. 'delivered', 'XX', score, member)
@@ -446,7 +452,7 @@ function verbs.renew()
             local channel = channel_of(member)
             local urgency = channel and call('ZSCORE', P .. 'c:' .. channel, member)
             if not channel then
-                lost[#lost + 1] = i - 6
+                lost[#lost + 1] = i - 7
             elseif not urgency then
                 call('ZADD', P .. 'delivered', score, member)
             elseif is_uncertain(urgency, read_channel(channel)) then -- restored from before it was taken
@@ -461,8 +467,8 @@ end
 
 -- Arguments: worker, visibility_ms, then id and data of each.
 function verbs.revive()
-    local score = visibility_score(ARGV[5], ARGV[4])
-    for i = 6, #ARGV, 2 do
+    local score = visibility_score(ARGV[6], ARGV[5])
+    for i = 7, #ARGV, 2 do
         local member = ARGV[i]
         if not call('ZSCORE', P .. 'lapsing', member) and
             call('SET', P .. 'd:' .. member, ARGV[i + 1], 'NX', 'PX', DATA_TTL) then
@@ -475,7 +481,7 @@ end
 -- Arguments: up to 1000 ids.
 function verbs.ack()
     local members, gone = {}, {}
-    for i = 4, #ARGV do members[#members + 1] = ARGV[i] end
+    for i = 5, #ARGV do members[#members + 1] = ARGV[i] end
     local delivered = call('ZMSCORE', P .. 'delivered', unpack(members))
     local lapsing = call('ZMSCORE', P .. 'lapsing', unpack(members))
     local any = false
@@ -495,7 +501,7 @@ end
 
 -- Arguments: max, again_ms. Returns for each: id, whether a worker had it, data (false: lost).
 function verbs.lapsed()
-    local max, out, bytes = tonumber(ARGV[4]), {}, 0
+    local max, out, bytes = tonumber(ARGV[5]), {}, 0
     local over = call('ZRANGE', P .. 'delivered', '-inf', now, 'BYSCORE', 'LIMIT', 0, max)
     if #over > 0 then
         call('ZREM', P .. 'delivered', unpack(over))
@@ -505,7 +511,7 @@ function verbs.lapsed()
         if bytes >= BYTES_MAX then break end
         local data = call('GET', P .. 'd:' .. member)
         bytes = bytes + (data and #data or 0)
-        call('ZADD', P .. 'lapsing', now + tonumber(ARGV[5]), member)
+        call('ZADD', P .. 'lapsing', now + tonumber(ARGV[6]), member)
         out[#out + 1], out[#out + 2], out[#out + 3] = member, 1 - call('SISMEMBER', P .. 'unfired', member), data
     end
     return out
@@ -513,12 +519,12 @@ end
 
 -- Arguments: ids. The caller had no room for these: they are reported again at once.
 function verbs.untold()
-    for i = 4, #ARGV do call('ZADD', P .. 'lapsing', 'XX', 0, ARGV[i]) end
+    for i = 5, #ARGV do call('ZADD', P .. 'lapsing', 'XX', 0, ARGV[i]) end
     return 1
 end
 
 function verbs.recall()
-    local member, channel = ARGV[4], channel_of(ARGV[4])
+    local member, channel = ARGV[5], channel_of(ARGV[5])
     local urgency = channel and call('ZSCORE', P .. 'c:' .. channel, member)
     if not urgency or is_uncertain(urgency, read_channel(channel)) then return 0 end
     call('ZREM', P .. 'c:' .. channel, member)
@@ -528,9 +534,9 @@ function verbs.recall()
 end
 
 function verbs.abort()
-    local worker = worker_of(ARGV[4])
+    local worker = worker_of(ARGV[5])
     if worker then
-        call('SADD', P .. 'w:' .. worker .. ':aborts', ARGV[4])
+        call('SADD', P .. 'w:' .. worker .. ':aborts', ARGV[5])
         call('PEXPIRE', P .. 'w:' .. worker .. ':aborts', ABORT_TTL)
         send_token(worker, WAKE)
     end
@@ -539,14 +545,14 @@ end
 
 -- Arguments: worker.
 function verbs.unblock()
-    send_token(ARGV[4], UNBLOCK)
+    send_token(ARGV[5], UNBLOCK)
     return 1
 end
 
 -- Arguments: ids. Returns 1 or 0 for each.
 function verbs.known()
     local members, out = {}, {}
-    for i = 4, #ARGV do members[#members + 1] = ARGV[i] end
+    for i = 5, #ARGV do members[#members + 1] = ARGV[i] end
     local delivered = call('ZMSCORE', P .. 'delivered', unpack(members))
     local lapsing = call('ZMSCORE', P .. 'lapsing', unpack(members))
     for i, member in ipairs(members) do

@@ -274,14 +274,14 @@ enum err queue_redis_take(struct queue *base, const struct take *t, struct arena
 {
     struct queue_redis *q = queue_redis_of(base);
     struct delivery_batch h = { .arena = a, .rest = *t };
-    if (redis_connect(&q->conn, e))
+    if (queue_redis_connect(q, e))
         return e->code;
     queue_redis_write_filter(q, t->filter);
     queue_redis_rescan_channels(q);
     int64_t end_ms = clock_steady_ms(q->conn.clock) + t->wait_ms;
     bool woken = true;
     while (woken && !h.unblocked) {
-        if (!q->conn.link && redis_connect(&q->conn, e))
+        if (!q->conn.link && queue_redis_connect(q, e))
             return e->code;
         if (queue_redis_take_now(q, &h, e))
             return e->code;
@@ -341,7 +341,7 @@ enum err queue_redis_renew(struct queue *base, const struct task *const *running
                            struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
-    if (redis_connect(&q->conn, e))
+    if (queue_redis_connect(q, e))
         return e->code;
     for (size_t done = 0; done < n; done += RENEW_CALL)
         if (queue_redis_renew_call(q, running + done, min_of(n - done, (size_t)RENEW_CALL), by, e))
@@ -425,7 +425,7 @@ enum err queue_redis_timed_out(struct queue *base, int64_t now_ms, struct arena 
     (void)now_ms; /* uses the server's clock */
     struct queue_redis *q = queue_redis_of(base);
     struct timed_out_list l = { .more = true };
-    if (redis_connect(&q->conn, e))
+    if (queue_redis_connect(q, e))
         return e->code;
     while (l.more && !l.full) {
         enum err rc = queue_redis_timed_out_call(q, a, &l, e);

@@ -154,6 +154,46 @@ static void an_updater_that_joins_gets_its_share(void **state)
     events_free(second);
 }
 
+/* Polls by both until each of 1 … n has come, and acknowledges all. */
+static void poll_by_both(struct stage *s, struct events *const by[2], size_t n)
+{
+    bool came[1000] = { 0 };
+    struct error e = { 0 };
+    int64_t end = steady_ms() + ENOUGH_MS;
+    for (size_t found = 0, turn = 0; found < n; turn++) {
+        struct event_list got = { 0 };
+        assert_ok(events_poll(by[turn % 2], 100, 50, &s->arena, &got, &e), &e);
+        for (size_t i = 0; i < got.n; i++) {
+            found += !came[got.v[i].task.fence];
+            came[got.v[i].task.fence] = true;
+            assert_ok(events_ack(by[turn % 2], &got.v[i].sequence, 1, &e), &e);
+        }
+        if (steady_ms() > end)
+            fail_msg("%zu of %zu came", found, n);
+    }
+}
+
+/* Also if the updater has to release their streams because another one joins. */
+static void what_could_not_be_acknowledged_comes_again(void **state)
+{
+    struct stage *s = *state;
+    uint64_t sequences[50];
+    struct error e = { 0 };
+    publish(s, 1, 50);
+    for (size_t n = 0; n < 50;) {
+        struct event_list got = { 0 };
+        assert_ok(events_poll(s->updater, 50 - n, 1000, &s->arena, &got, &e), &e);
+        for (size_t i = 0; i < got.n; i++)
+            sequences[n++] = got.v[i].sequence;
+    }
+    server_do(&s->server, "ACL SETUSER default -xdel");
+    assert_int_equal(events_ack(s->updater, sequences, 50, &e), ERR_UNAVAILABLE);
+    server_do(&s->server, "ACL SETUSER default +xdel");
+    struct events *const both[] = { s->updater, redis_events(s->url) };
+    poll_by_both(s, both, 50);
+    events_free(both[1]);
+}
+
 static void what_cannot_be_read_is_passed_over_for_good(void **state)
 {
     struct stage *s = *state;
@@ -212,9 +252,13 @@ int main(void)
 #define on(f)   cmocka_unit_test_setup_teardown(f, stage_open, stage_close)
 #define kept(f) cmocka_unit_test_setup_teardown(f, stage_open_kept, stage_close)
     const struct CMUnitTest tests[] = {
-        on(what_is_acknowledged_leaves_nothing_behind), on(what_a_killed_updater_had_comes_to_the_others),
-        on(an_updater_that_joins_gets_its_share),       on(what_cannot_be_read_is_passed_over_for_good),
-        kept(restarted_with_its_data_nothing_is_lost),  on(after_a_wipe_it_goes_on),
+        on(what_is_acknowledged_leaves_nothing_behind),
+        on(what_a_killed_updater_had_comes_to_the_others),
+        on(an_updater_that_joins_gets_its_share),
+        on(what_cannot_be_read_is_passed_over_for_good),
+        on(what_could_not_be_acknowledged_comes_again),
+        kept(restarted_with_its_data_nothing_is_lost),
+        on(after_a_wipe_it_goes_on),
     };
     return cmocka_run_group_tests_name("redis_events", tests, NULL, NULL);
 }

@@ -384,57 +384,6 @@ static void what_is_left_of_a_claim_when_the_queue_comes_back_is_pushed_under_an
     end_run(w, OUTCOME_OK);
 }
 
-static enum recall_result recall_result_of;
-static int recalls_done;
-
-static void recall_done(struct recall *r)
-{
-    recall_result_of = r->result;
-    recalls_done++;
-}
-
-static void a_task_that_waits_in_the_queue_is_recalled_from_there(void **state)
-{
-    struct world *w = *state;
-    cleanup_with(arena_release) struct arena a;
-    arena_init(&a, 1 << 20);
-    struct task t = task_due(w, 1, NOW);
-    rest(w);
-    struct task running = row_of(w, &t, &a), replace = running;
-    replace.state = TASK_CANCELLED;
-    replace.version++;
-    struct recall r = { .running = &running, .replace = &replace, .done = recall_done };
-    recalls_done = 0;
-    node_recall(w->node, &r);
-    assert_int_equal(recalls_done, 0);
-    rest(w);
-    assert_int_equal(recalls_done, 1);
-    assert_int_equal(recall_result_of, RECALL_DONE);
-    assert_int_equal(row_of(w, &t, &a).state, TASK_CANCELLED);
-    assert_int_equal(queue_depth(hand.queue), 0);
-    assert_int_equal(node_status(w->node).scheduler.held, 0);
-}
-
-static void one_that_runs_on_a_worker_is_asked_to_end(void **state)
-{
-    struct world *w = *state;
-    cleanup_with(arena_release) struct arena a;
-    arena_init(&a, 1 << 20);
-    struct task t = task_due(w, 1, NOW);
-    rest(w);
-    take_all(w, &a);
-    struct task running = row_of(w, &t, &a), replace = running;
-    replace.state = TASK_CANCELLED;
-    struct recall r = { .running = &running, .replace = &replace, .abort = true, .done = recall_done };
-    recalls_done = 0;
-    node_recall(w->node, &r);
-    rest(w);
-    assert_int_equal(recalls_done, 1);
-    assert_int_equal(recall_result_of, RECALL_ABORTING);
-    struct taken taken = take_all(w, &a);
-    assert_int_equal(taken.abort_count, 1);
-}
-
 static void a_node_that_goes_leaves_what_the_queue_has(void **state)
 {
     struct world *w = *state;
@@ -699,8 +648,6 @@ int main(void)
         T(a_claim_is_not_handed_over_before_the_end_of_what_the_queue_did_not_get_is_stored),
         T(what_the_queue_had_before_it_went_down_is_handed_over_and_the_rest_of_the_claim_runs_apart),
         T(what_is_left_of_a_claim_when_the_queue_comes_back_is_pushed_under_another),
-        T(a_task_that_waits_in_the_queue_is_recalled_from_there),
-        T(one_that_runs_on_a_worker_is_asked_to_end),
         T(a_node_that_goes_leaves_what_the_queue_has),
 #define E(name) cmocka_unit_test_setup_teardown(name, setup_empty_fleet, teardown_fleet)
         E(without_workers_nothing_is_claimed),

@@ -295,6 +295,48 @@ static void who_gives_up_returns_what_has_not_begun(void **state)
     assert_int_equal(e.outcome.kind, OUTCOME_RETURNED);
 }
 
+/* Its push got no answer, so it was claimed anew; the first copy was in the queue all the same. */
+static void a_copy_under_a_lower_fence_is_not_called_after_a_higher_one(void **state)
+{
+    struct bench *b = *state;
+    struct event e;
+    struct task old = some_task(1), later = old;
+    later.fence = 3;
+    push_task(b, later);
+    come_to_rest(b);
+    assert_int_equal(b->run_count, 1);
+    end_run(b, 0, OUTCOME_OK);
+    come_to_rest(b);
+    push_task(b, old);
+    come_to_rest(b);
+    assert_int_equal(b->run_count, 0);
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), 2);
+    assert_int_equal(e.outcome.kind, OUTCOME_RETURNED);
+    assert_int_equal(e.task.fence, 1);
+    later.fence = 4;
+    push_task(b, later);
+    come_to_rest(b);
+    assert_int_equal(b->run_count, 1);
+}
+
+/* So many, and no more: the memory is bounded. */
+static void the_fences_of_the_last_tasks_are_remembered(void **state)
+{
+    (void)state;
+    struct recent_fences *f = recent_fences_new();
+    struct uuid id = { 0 };
+    for (uint32_t i = 0; i <= RECENT_FENCES; i++) {
+        memcpy(id.b, &i, sizeof i);
+        recent_fences_note(f, id, 5);
+        recent_fences_note(f, id, 2);
+        assert_true(recent_fences_has_higher(f, id, 4));
+        assert_false(recent_fences_has_higher(f, id, 5));
+    }
+    assert_false(recent_fences_has_higher(f, (struct uuid){ 0 }, 4));
+    assert_true(recent_fences_has_higher(f, (struct uuid){ { 1 } }, 4));
+    recent_fences_free(f);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, bench_close)
@@ -315,6 +357,8 @@ int main(void)
         T(what_arrives_after_it_was_stopped_is_given_back),
         T(what_is_aborted_in_its_runner_never_began),
         T(who_gives_up_returns_what_has_not_begun),
+        T(a_copy_under_a_lower_fence_is_not_called_after_a_higher_one),
+        cmocka_unit_test(the_fences_of_the_last_tasks_are_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

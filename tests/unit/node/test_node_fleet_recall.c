@@ -1,0 +1,164 @@
+/* Tasks of a fleet that users want back: from the queue, on their way to it, and while it does not answer. */
+#include "fleet_node_world.h"
+
+static enum recall_result recall_result_of;
+static int recalls_done;
+
+static void recall_done(struct recall *r)
+{
+    recall_result_of = r->result;
+    recalls_done++;
+}
+
+static void a_task_that_waits_in_the_queue_is_recalled_from_there(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    struct task running = row_of(w, &t, &a), replace = running;
+    replace.state = TASK_CANCELLED;
+    replace.version++;
+    struct recall r = { .running = &running, .replace = &replace, .done = recall_done };
+    recalls_done = 0;
+    node_recall(w->node, &r);
+    assert_int_equal(recalls_done, 0);
+    rest(w);
+    assert_int_equal(recalls_done, 1);
+    assert_int_equal(recall_result_of, RECALL_DONE);
+    assert_int_equal(row_of(w, &t, &a).state, TASK_CANCELLED);
+    assert_int_equal(queue_depth(hand.queue), 0);
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+}
+
+/* A user cancels it. */
+static struct recall wanted_back(struct world *w, const struct task *t, struct arena *a)
+{
+    static struct task running, replace;
+    replace = running = row_of(w, t, a);
+    replace.state = TASK_CANCELLED;
+    replace.version++;
+    recalls_done = 0;
+    return (struct recall){ .running = &running, .replace = &replace, .done = recall_done };
+}
+
+/* Otherwise it would run here as soon as the node has waited for the queue for long enough. */
+static void a_task_that_is_wanted_back_does_not_run_here_when_its_push_has_failed(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    for (int late = 0; late < 2; late++) { /* the recall fails at once, or when the task would run */
+        arena_init(&a, 1 << 20);
+        struct task t = task_due(w, 1 + late, w->now_ms);
+        step_at(w, w->now_ms);
+        answer(w, OP_CLAIM);
+        step_at(w, w->now_ms);
+        struct recall r = wanted_back(w, &t, &a);
+        node_recall(w->node, &r); /* behind the push: it has no answer, either */
+        step_at(w, w->now_ms + 1500);
+        refuse(&hand, IO_PUSH, false);
+        if (!late)
+            refuse(&hand, IO_RECALL, false);
+        step_at(w, w->now_ms + 300);
+        answer(w, OP_SETTLE);
+        if (late)
+            refuse(&hand, IO_RECALL, false);
+        assert_int_equal(w->run_count, 0);
+        assert_int_equal(recalls_done, 1);
+        assert_int_equal(recall_result_of, late ? RECALL_RUNNING : RECALL_DONE);
+        assert_int_equal(row_of(w, &t, &a).state, late ? TASK_SCHEDULED : TASK_CANCELLED);
+        rest(w);
+        if (!late)
+            arena_release(&a);
+    }
+}
+
+static void a_recall_that_lasts_is_asked_for_until_the_queue_answers_though_nobody_waits(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    atomic_int given_up = RECALL_GIVEN_UP;
+    struct recall r = wanted_back(w, &t, &a);
+    r.lasts = true;
+    r.state = &given_up;
+    node_recall(w->node, &r);
+    refuse(&hand, IO_RECALL, false);
+    step_at(w, NOW + 300);
+    refuse(&hand, IO_RECALL, false);
+    assert_int_equal(recalls_done, 0);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    step_at(w, NOW + 600);
+    carry(&hand, IO_RECALL);
+    assert_int_equal(queue_depth(hand.queue), 0);
+    answer(w, OP_SETTLE);
+    assert_int_equal(recalls_done, 1);
+    assert_int_equal(row_of(w, &t, &a).state, TASK_SCHEDULED); /* of a recurring task that is cancelled: CANCELLED */
+}
+
+static void in_a_fleet_of_several(struct node_setup *setup)
+{
+    in_a_fleet(setup);
+    setup->shared = true;
+}
+
+static int setup_several(void **state)
+{
+    return setup_fleet_as(state, in_a_fleet_of_several);
+}
+
+/* That node may have it on its way to the queue, and would run it itself. */
+static void the_node_that_has_the_task_hears_of_a_recall_that_lasts_though_the_queue_does_not_answer(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    struct recall r = wanted_back(w, &t, &a);
+    r.lasts = true;
+    node_on_settled_elsewhere(w->node, &(struct fenced_id){ t.id, 1 }, 1); /* as if it were another node's */
+    node_recall(w->node, &r);
+    assert_true(is_pending(w, OP_RECALL));
+    rest(w);
+    assert_int_equal(recall_result_of, RECALL_DONE);
+    assert_int_equal(row_of(w, &t, &a).state, TASK_CANCELLED);
+}
+
+static void one_that_runs_on_a_worker_is_asked_to_end(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    take_all(w, &a);
+    struct task running = row_of(w, &t, &a), replace = running;
+    replace.state = TASK_CANCELLED;
+    struct recall r = { .running = &running, .replace = &replace, .abort = true, .done = recall_done };
+    recalls_done = 0;
+    node_recall(w->node, &r);
+    rest(w);
+    assert_int_equal(recalls_done, 1);
+    assert_int_equal(recall_result_of, RECALL_ABORTING);
+    struct taken taken = take_all(w, &a);
+    assert_int_equal(taken.abort_count, 1);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup_fleet, teardown_fleet)
+    const struct CMUnitTest tests[] = {
+        T(a_task_that_waits_in_the_queue_is_recalled_from_there),
+        T(a_task_that_is_wanted_back_does_not_run_here_when_its_push_has_failed),
+        T(a_recall_that_lasts_is_asked_for_until_the_queue_answers_though_nobody_waits),
+        T(one_that_runs_on_a_worker_is_asked_to_end),
+        cmocka_unit_test_setup_teardown(
+            the_node_that_has_the_task_hears_of_a_recall_that_lasts_though_the_queue_does_not_answer, setup_several,
+            teardown_fleet),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
