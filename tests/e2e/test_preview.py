@@ -230,6 +230,65 @@ def test_an_expiry_before_the_end_of_a_pause_is_told(client):
     assert told["outcome"] == "RUN" and told["estimate"] == told["gates"][-1]["until"], told
 
 
+def pause(client, task, **body):
+    assert client.post(f"/v1/tasks/{task}/pause", body).status == 200
+    return gate(client, task)
+
+
+@pytest.mark.text("no task runs")
+@pytest.mark.own_server
+def test_a_pause_of_a_task_hides_no_gate_behind_it(client):
+    task = client.create(delay="5m", queue="shut", target_type="NOOP")["id"]
+    end = at(now_ms() + 240_000)
+    told = pause(client, task, until=end)
+    assert (told["status"], told["outcome"], names(told)) == ("PAUSED", "RUN", ["paused", "due_time"]), told
+    assert told["estimate"] == told["gates"][1]["until"] and 0 <= to_ms(told["estimate"]) - to_ms(client.task(task)["run_at"]) < 100, told
+    assert client.request("PATCH", "/v1/queues/shut", {"paused": True}).status in (200, 201)
+    run = client.post("/v1/workflows", {"definition": {"steps": [{"name": "a", "target_type": "NOOP"}]}, "queue": "shut"}).json["id"]
+    every = client.create(interval_seconds=3600, queue="shut", target_type="NOOP")["id"]
+    for one, gates in ((task, ["paused", "due_time", "queue_paused"]), (run, ["paused", "queue_paused"]), (every, ["paused", "queue_paused"])):
+        for body, until_ in (({"until": end}, end), ({"until": None}, None)):
+            told = pause(client, one, **body)
+            assert (told["status"], told["outcome"], told["estimate"], names(told)) == ("PAUSED", "UNKNOWN", None, gates), told
+            assert told["gates"][0]["until"] == until_ and told["gates"][-1]["until"] is None, told
+    assert "a person must resume the queue" in pause(client, task, until=end)["explanation"]
+    for one in (task, run, every):
+        client.act(one, "cancel")
+
+
+@pytest.mark.cluster
+def test_a_limit_that_is_used_up_is_told_of_a_paused_task(client, receiver):
+    hold = threading.Event()
+    receiver.answer("/narrow", Reply(hold=hold))
+    assert client.request("PATCH", "/v1/queues/narrow", {"max_concurrent": 1}).status in (200, 201)
+    client.create(delay="0s", queue="narrow", concurrency_key="one", **receiver.target("/narrow"))
+    receiver.wait("/narrow")
+    for body, wanted in (({"queue": "narrow"}, "queue_concurrency"), ({"concurrency_key": "one"}, "concurrency_key")):
+        told = pause(client, client.create(delay="1h", target_type="NOOP", **body)["id"], **{"for": "30s"})
+        assert names(told) == ["paused", "due_time"], told  # the calls of now are over in an hour
+        told = pause(client, client.create(delay="10s", target_type="NOOP", **body)["id"], **{"for": "5s"})
+        assert told["outcome"] == "UNKNOWN" and names(told)[:2] == ["paused", "due_time"] and wanted in names(told), told
+    hold.set()
+
+
+@pytest.mark.text("no task runs")
+def test_a_paused_task_is_said_to_expire_when_it_is_resumed(client, server, belfry):
+    task = client.create(delay="1m", expires_after_seconds=60, target_type="NOOP")
+    end = at(now_ms() + 600_000)
+    told = pause(client, task["id"], until=end)
+    assert (told["outcome"], told["estimate"], names(told)) == ("EXPIRED", end, ["paused", "expired"]), told
+    assert f"It expires at {end} and will not run" in told["explanation"], told
+    told = pause(client, task["id"], until=None)
+    assert (told["outcome"], told["estimate"]) == ("UNKNOWN", None) and told["explanation"].endswith(", it expires when it is resumed"), told
+    late = client.create(run_at=at(now_ms() - 3600_000), expires_after_seconds=86400, target_type="WORKER")["id"]
+    pause(client, late)
+    assert client.request("PATCH", f"/v1/tasks/{late}", {"expires_after_seconds": 60}).status == 200
+    told = gate(client, late)
+    assert (told["outcome"], told["estimate"]) == ("EXPIRED", None) and "It expires when it is resumed and will not run" in told["explanation"], told
+    shown = belfry("explain", late, env={"BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)})
+    assert shown.lines[-1] == "Expires when it is resumed", shown
+
+
 @pytest.mark.standalone("a breaker opens on the node that makes the calls")
 @pytest.mark.own_server
 def test_occurrences_that_a_held_run_makes_be_skipped_are_told(client, receiver):
