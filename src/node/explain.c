@@ -244,7 +244,9 @@ static void explain_in_fleet_queue(struct explain_walk *w)
                              f->pool_workers, f->pool_workers == 1 ? "" : "s", f->pool_workers == 1 ? "s" : "ve",
                              f->pool_slots, f->pool_taken);
     else
-        explain_runs(w, "it has fired: a worker runs it, or its outcome is being written");
+        explain_runs(w,
+                     "it has fired: a worker runs it, or will take it from the fleet's queue, or its outcome is being "
+                     "written");
 }
 
 /* False: it is claimed, and has not fired. */
@@ -270,7 +272,9 @@ static bool explain_fired(struct explain_walk *w)
         explain_gate_until(w, EXPLAIN_ARMED, t->due_ms, "another node has claimed it; it fires at %s",
                            explain_when(t->due_ms).text);
     } else {
-        explain_runs(w, "another node has claimed it, or a node that is gone");
+        explain_runs(w,
+                     "another node has claimed it: it runs there, or its outcome is being written. If that node dies, "
+                     "another one takes the task over");
     }
     return true;
 }

@@ -174,7 +174,7 @@ def pause_run(client, run, **body):
 def test_the_pause_of_a_run_ends_by_itself_with_the_runs_below_it(make_server, receiver, clock):
     client = make_server(env=clock.env).client()
     run, sub = nested(client, receiver)
-    end = at(clock.now_ms() + 4000)
+    end = at(clock.now_ms() + 8000)
     shown = pause_run(client, run, reason=REASON, until=end)
     assert shown["paused"] is True and (shown["pause"]["reason"], shown["pause"]["until"]) == (REASON, end) and shown["pause"]["by"], shown
     assert client.get(f"/v1/workflows/{run}").json["pause"] == shown["pause"]
@@ -187,7 +187,7 @@ def test_the_pause_of_a_run_ends_by_itself_with_the_runs_below_it(make_server, r
     go(client, run, sub)
     assert pause_run(client, run)["pause"] == shown["pause"], "nothing was given"
     assert not receiver.to("/inner") and not receiver.to("/outer")
-    clock.jump(5000)
+    clock.jump(8500)
     receiver.wait("/inner", 1)
     receiver.wait("/outer", 1)
     until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "COMPLETED", why=lambda: client.get(f"/v1/workflows/{run}").json)

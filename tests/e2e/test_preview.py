@@ -80,6 +80,36 @@ def test_what_fires_between_two_times_is_in_order_and_complete(client):
 
 
 @pytest.mark.text("no task runs")
+def test_upcoming_fires_know_of_pauses_and_dependencies(client):
+    end = at(now_ms() // 1000 * 1000 + 3 * 3600_000)
+    for mode, runs in (("RUN_ONE_NOW", "the latest one runs now"), ("SKIP_MISSED", None)):
+        hourly = client.create(interval_seconds=3600, catch_up_mode=mode, queue="open", target_type="NOOP")["id"]
+        pause(client, hourly, until=end)
+        found = fires(client.get(f"/v1/tasks/{hourly}/upcoming?count=2"))
+        assert found[0]["at"] == end and all(f["at"] >= end for f in found) and len(found) == 2 + (runs is None), found
+        assert found[0].get("skipped", False) is (runs is None) and (runs or "none of them runs") in found[0]["note"], found
+    once = client.create(delay="1h", queue="open", target_type="NOOP")["id"]
+    pause(client, once, until=end)
+    assert fires(client.get(f"/v1/tasks/{once}/upcoming")) == [{"at": end, "note": "its pause ends"}]
+    pause(client, once, until=None)
+    assert [f["note"] for f in fires(client.get(f"/v1/tasks/{once}/upcoming"))] == ["not while it is paused"]
+    child = client.create(depends_on=[once], delay="2h", target_type="NOOP")["id"]
+    assert [f["note"] for f in fires(client.get(f"/v1/tasks/{child}/upcoming"))] == ["not before the tasks that it waits for have ended"]
+
+
+@pytest.mark.text("no task runs")
+def test_upcoming_fires_know_of_a_paused_queue(client):
+    end = at(now_ms() + 90 * 60_000)
+    assert client.request("PATCH", "/v1/queues/still", {"paused": True, "until": end}).status in (200, 201)
+    hourly = client.create(interval_seconds=3600, start_time=at(now_ms() + 3600_000), queue="still", target_type="NOOP")["id"]
+    once = client.create(delay="1h", queue="still", target_type="NOOP")["id"]
+    note = f"not while its queue still is paused, until {end}"
+    assert [f["note"] for f in fires(client.get(f"/v1/tasks/{hourly}/upcoming?count=2"))] == [note, None]
+    found = fires(client.get(f"/v1/upcoming?queue=still&to={at(now_ms() + 9_000_000)}"))
+    assert sorted((f["task_id"], f["note"] or "") for f in found) == sorted([(hourly, note), (hourly, ""), (once, note)]), found
+
+
+@pytest.mark.text("no task runs")
 def test_the_forecast_counts_fires_by_the_minute(client):
     for _ in range(4):
         client.create(cron_expression="0 8 * * *", target_type="NOOP")

@@ -11,6 +11,7 @@
 #include "api/workflow/waits.h"
 #include "base/rfc3339.h"
 #include "core/task/pause.h"
+#include "core/time/recurrence_shown.h"
 
 #define STOPPED_RUN       "it is being stopped, and no step starts; "
 #define PAUSED_STEPS      "steps that run finish, and no other starts"
@@ -591,20 +592,22 @@ static enum handled explain_no_occurrence(struct request *q, const struct task *
     return explain_respond(q, t, NULL, &x);
 }
 
-/* The first time of the schedule before the next occurrence that does not run, and why. */
+/* The first time of the schedule before the next occurrence that does not run, with those of its day, and why. */
 static void explain_left_out(struct explain_query *query)
 {
     struct occurrence o;
     char when[RFC3339_TEXT + 1];
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, NOTE_MAX);
-    if (!recurrence_next_or_skip(&query->rule, query->q->now_ms, &o) || o.fires || o.at_ms >= query->next.at_ms)
+    if (!recurrence_next_shown(&query->rule, query->q->now_ms, &o) || o.fires || o.at_ms >= query->next.at_ms)
         return;
     occurrence_explain(&query->rule, &o, &note);
     rfc3339_format(o.at_ms, when);
     query->left_out.gate = EXPLAIN_CALENDAR;
     query->left_out.until_ms = query->next.at_ms;
-    snprintf(query->left_out.text, sizeof query->left_out.text, "its time %s is left out: %s", when, buf_cstr(&note));
+    snprintf(query->left_out.text, sizeof query->left_out.text,
+             o.count > 1 ? "its times from %s on are left out: %s" : "its time %s is left out: %s", when,
+             buf_cstr(&note));
 }
 
 /* The sentence about the occurrence, without what it says first: that it is due. */
