@@ -562,7 +562,10 @@ static enum handled explain_lease(struct request *q, struct reader *r, const str
     rfc3339_format(l->until_ms, when);
     explain_state(&x, EXPLAIN_LEASED, "the worker '" STR_FMT "' has it until %s%s%s" STR_FMT,
                   STR_ARG(str_utf8_cut(l->worker, 200)), when,
-                  stopped ? "; its run was stopped, and the worker was asked to end it" : "",
+                  stopped       ? "; its run was stopped, and the worker was asked to end it"
+                  : l->is_ended ? "; a cancel was requested, and the worker was asked to end it: it becomes CANCELLED "
+                                  "when the worker gives it up, or when its lease expires"
+                                : "",
                   l->progress.n ? "; its progress: " : "", STR_ARG(str_utf8_cut(l->progress, 200)));
     return explain_respond(q, t, NULL, &x);
 }
