@@ -476,6 +476,20 @@ static void tasks_that_it_waits_for_hide_no_gate_behind_them(void **state)
     assert_non_null(strstr(x.text, "it waits. When it starts cannot be known: nobody knows when they end"));
 }
 
+static void a_task_that_runs_on_another_node_is_not_said_to_be_lost(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = plain_task(1, NOW);
+    struct explanation x;
+    t.state = TASK_RUNNING;
+    t.fence = 7;
+    explain_row(w, &t, &x);
+    assert_outcome(&x, EXPLAIN_WILL_RUN, 0);
+    assert_int_equal(x.gate, EXPLAIN_RUNNING);
+    assert_non_null(strstr(x.text, "another node has claimed it: it runs there, or its outcome is being written"));
+}
+
 static void its_position_in_the_line_of_a_rate(void **state)
 {
     struct world *w = *state;
@@ -649,6 +663,7 @@ int main(void)
         node_test(a_full_node_is_told_of_a_paused_task),
         node_test(a_paused_task_expires_when_it_is_resumed),
         node_test(tasks_that_it_waits_for_hide_no_gate_behind_them),
+        node_test(a_task_that_runs_on_another_node_is_not_said_to_be_lost),
         node_test(its_position_in_the_line_of_a_rate),
         node_test(a_task_that_waits_for_a_connection_has_not_started),
         node_test(a_run_that_a_breaker_holds_makes_the_next_one_be_skipped),
