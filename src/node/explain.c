@@ -8,6 +8,7 @@
 
 #include "base/rfc3339.h"
 #include "core/target/target_url.h"
+#include "core/task/settle.h"
 #include "node/explain_internal.h"
 
 const char *explain_gate_name(enum explain_gate g)
@@ -107,31 +108,40 @@ void explain_decided(struct explain_walk *w, enum explain_outcome outcome, int64
 
 /* ---- what it comes to ---- */
 
-/* Gates that it would have met after its expiry do not matter. */
-static void explain_will_expire(struct explanation *x, int64_t expires_ms)
+/* Gates that it would have met after its expiry do not matter. A task that is paused expires when it is resumed;
+ * 0: that is not known. */
+static void explain_will_expire(struct explain_walk *w, int64_t expires_ms)
 {
-    while (x->n > 1 && x->steps[x->n - 2].until_ms >= expires_ms)
+    struct explanation *x = w->ret;
+    bool at_resume = w->is_paused && expires_ms == w->held_ms;
+    while (x->n > 1 && (!expires_ms || x->steps[x->n - 2].until_ms >= expires_ms))
         x->n--;
     x->n = min_of(x->n, (size_t)EXPLAIN_STEPS_MAX - 1);
-    explain_add(x, EXPLAIN_EXPIRED, expires_ms, "it expires at %s", explain_when(expires_ms).text);
+    explain_add(x, EXPLAIN_EXPIRED, expires_ms, "it expires%s%s%s", at_resume ? " when it is resumed" : "",
+                at_resume && expires_ms ? ", at "
+                : expires_ms            ? " at "
+                                        : "",
+                expires_ms ? explain_when(expires_ms).text : "");
     x->outcome = EXPLAIN_WILL_EXPIRED;
     x->estimate_ms = expires_ms;
 }
 
-/* A recurring task does not expire; its occurrences do. */
-static int64_t explain_expires_ms(const struct task *t)
+static bool explain_is_paused_without_end(const struct explain_walk *w)
 {
-    return t->kind == TASK_RECURRING ? INT64_MAX : task_expires_ms(t);
+    return w->is_paused && !w->held_ms;
 }
 
 static void explain_conclude(struct explain_walk *w)
 {
     struct explanation *x = w->ret;
-    int64_t expires_ms = explain_expires_ms(w->task);
+    int64_t expires_ms = task_expires_ms(w->task);
+    bool by_hand = explain_is_paused_without_end(w);
     if (w->over)
         return;
-    if (w->at_ms >= expires_ms || (x->needs_people && expires_ms != INT64_MAX)) {
-        explain_will_expire(x, expires_ms);
+    if (by_hand && is_expired(expires_ms, w->now_ms)) {
+        explain_will_expire(w, 0);
+    } else if (!by_hand && (w->at_ms >= expires_ms || (x->needs_people && expires_ms != INT64_MAX))) {
+        explain_will_expire(w, max_of(expires_ms, w->is_paused ? w->held_ms : 0));
     } else if (w->unknown) {
         x->outcome = EXPLAIN_WILL_UNKNOWN;
         x->estimate_ms = 0;
@@ -155,7 +165,7 @@ __attribute__((format(printf, 2, 3))) static void explain_say(struct explanation
 static void explain_put_into_words(const struct explain_walk *w)
 {
     struct explanation *x = w->ret;
-    int64_t expires_ms = explain_expires_ms(w->task);
+    int64_t expires_ms = task_expires_ms(w->task);
     snprintf(x->text, sizeof x->text, "%s", x->steps[0].text);
     switch (x->outcome) {
     case EXPLAIN_WILL_RUN:
@@ -168,14 +178,16 @@ static void explain_put_into_words(const struct explain_walk *w)
         break;
     case EXPLAIN_WILL_EXPIRED:
         if (x->n > 1)
-            explain_say(x, ". It expires at %s and will not run, unless something changes before",
-                        explain_when(x->estimate_ms).text);
+            explain_say(x, ". It expires %s%s and will not run, unless something changes before",
+                        x->estimate_ms ? "at " : "when it is resumed",
+                        x->estimate_ms ? explain_when(x->estimate_ms).text : "");
         break;
     case EXPLAIN_WILL_UNKNOWN:
         explain_say(x, ". %s cannot be known: %s", w->may_be_skipped ? "Whether it starts" : "When it starts",
                     w->unknown);
         if (expires_ms != INT64_MAX)
-            explain_say(x, ". If it has not started by %s, it expires", explain_when(expires_ms).text);
+            explain_say(x, ". If it has not started by %s, it expires%s", explain_when(expires_ms).text,
+                        explain_is_paused_without_end(w) ? " when it is resumed" : "");
         break;
     case EXPLAIN_WILL_ENDED: break;
     }
@@ -232,7 +244,9 @@ static void explain_in_fleet_queue(struct explain_walk *w)
                              f->pool_workers, f->pool_workers == 1 ? "" : "s", f->pool_workers == 1 ? "s" : "ve",
                              f->pool_slots, f->pool_taken);
     else
-        explain_runs(w, "it has fired: a worker runs it, or its outcome is being written");
+        explain_runs(w,
+                     "it has fired: a worker runs it, or will take it from the fleet's queue, or its outcome is being "
+                     "written");
 }
 
 /* False: it is claimed, and has not fired. */
@@ -258,7 +272,9 @@ static bool explain_fired(struct explain_walk *w)
         explain_gate_until(w, EXPLAIN_ARMED, t->due_ms, "another node has claimed it; it fires at %s",
                            explain_when(t->due_ms).text);
     } else {
-        explain_runs(w, "another node has claimed it, or a node that is gone");
+        explain_runs(w,
+                     "another node has claimed it: it runs there, or its outcome is being written. If that node dies, "
+                     "another one takes the task over");
     }
     return true;
 }
@@ -267,10 +283,10 @@ static bool explain_fired(struct explain_walk *w)
 
 /* A task that was put aside meets its breaker before it is claimed; others when they have fired. */
 static void (*const explain_gates[])(struct explain_walk *w) = {
-    explain_look_time,     explain_look_recovery, explain_look_store,       explain_look_blocked,
-    explain_look_pause,    explain_look_tenant,   explain_look_workers,     explain_look_aside,
-    explain_look_rate,     explain_look_limits,   explain_look_places,      explain_look_slots,
-    explain_look_breakers, explain_look_host,     explain_look_fleet_queue, explain_look_outside,
+    explain_look_holds,  explain_look_time,        explain_look_recovery, explain_look_store, explain_look_blocked,
+    explain_look_pause,  explain_look_tenant,      explain_look_workers,  explain_look_aside, explain_look_rate,
+    explain_look_limits, explain_look_unseen,      explain_look_places,   explain_look_slots, explain_look_breakers,
+    explain_look_host,   explain_look_fleet_queue, explain_look_outside,
 };
 
 static void explain_begin_walk(struct explain_walk *w)
@@ -279,7 +295,7 @@ static void explain_begin_walk(struct explain_walk *w)
     struct scheduler *s = w->view->scheduler;
     w->lanes = scheduler_lanes(s);
     w->lane = lanes_get(w->lanes, task_lane(t));
-    w->of_queue = w->lane ? w->lane : lanes_of_queue(w->lanes, t->tenant, t->queue);
+    w->of_queue = w->lane ? w->lane : lanes_of_queue(w->lanes, t->tenant, task_lane(t).queue);
     if (w->of_queue)
         w->lane_facts = lanes_facts(w->lanes, w->of_queue);
     w->at_ms = max_of(w->now_ms, t->due_ms);
@@ -288,11 +304,30 @@ static void explain_begin_walk(struct explain_walk *w)
     w->placed = w->claimed && scheduler_is_placed(s, t->id, t->fence);
 }
 
-void explain(const struct explain_view *v, const struct task *t, const struct explain_facts *facts, int64_t now_ms,
-             struct explanation *ret)
+struct task explain_behind(const struct task *t, const struct explain_holds *holds, int64_t now_ms)
+{
+    struct task behind = *t;
+    bool waits = t->links & TASK_WAITS;
+    behind.state = TASK_SCHEDULED;
+    behind.waits_for = S("");
+    behind.links &= ~TASK_WAITS;
+    if (t->kind == TASK_RECURRING) { /* which one it is, is decided when the task is resumed */
+        behind.kind = TASK_OCCURRENCE;
+        behind.overlap = OVERLAP_ALLOW;
+        behind.due_ms = now_ms;
+    }
+    if (t->kind == TASK_RECURRING || waits) /* counted from its time, or from the end of the last one */
+        behind.expires_after_ms = 0;
+    for (size_t i = 0; i < holds->n; i++)
+        behind.due_ms = max_of(behind.due_ms, holds->v[i].until_ms);
+    return behind;
+}
+
+void explain(const struct explain_view *v, const struct task *t, const struct explain_holds *holds,
+             const struct explain_facts *facts, int64_t now_ms, struct explanation *ret)
 {
     assert(!task_is_final(t->state) && t->state != TASK_PAUSED && t->kind != TASK_RECURRING);
-    struct explain_walk w = { .view = v, .task = t, .facts = facts, .now_ms = now_ms, .ret = ret };
+    struct explain_walk w = { .view = v, .task = t, .holds = holds, .facts = facts, .now_ms = now_ms, .ret = ret };
     *ret = (struct explanation){ .position = -1 };
     explain_begin_walk(&w);
     ret->waits = w.claimed;
@@ -307,21 +342,10 @@ void explain(const struct explain_view *v, const struct task *t, const struct ex
         explain_state(ret, EXPLAIN_NONE, "nothing holds it: it is about to be claimed");
 }
 
-void explain_held_until(const struct task *t, int64_t until_ms, struct explanation *ret)
+void explain_held_by_others(const char *why, struct explanation *ret)
 {
-    bool is_decided_then = t->kind == TASK_RECURRING || t->links & TASK_WAITS;
-    struct explain_walk w = { .task = t, .at_ms = max_of(until_ms, t->due_ms), .ret = ret };
-    w.unknown = is_decided_then ? "what comes next is decided when it is resumed" : NULL;
-    if (!is_decided_then && t->due_ms > until_ms)
-        explain_add(ret, EXPLAIN_DUE_TIME, t->due_ms, "it is due at %s", explain_when(t->due_ms).text);
-    explain_conclude(&w);
-    explain_put_into_words(&w);
-}
-
-void explain_held_by_people(const struct task *t, const char *why, struct explanation *ret)
-{
-    struct explain_walk w = { .task = t, .unknown = why, .ret = ret };
-    ret->needs_people = true;
+    static const struct task forever = { 0 };
+    struct explain_walk w = { .task = &forever, .unknown = why, .ret = ret };
     explain_conclude(&w);
     explain_put_into_words(&w);
 }

@@ -69,6 +69,7 @@ enum {
     EXPLAIN_TEXT = 800,
     EXPLAIN_SENTENCE = 1200,
     EXPLAIN_STEPS_MAX = 10,
+    EXPLAIN_HOLDS_MAX = 2,
     EXPLAIN_EXACT_MS = 500, /* an estimate that may be wrong by more is none */
 };
 
@@ -94,6 +95,22 @@ struct explanation {
     struct explain_step steps[EXPLAIN_STEPS_MAX]; /* in the order in which the task meets them */
 };
 
+/* A gate of the task itself, which it meets before all others: its pause, or the tasks that it waits for. */
+struct explain_hold {
+    enum explain_gate gate;
+    int64_t until_ms; /* when it ends by itself; 0: not known */
+    const char *why;  /* why it is not known when the task goes on; NULL: it goes on at until_ms */
+    char text[EXPLAIN_TEXT];
+};
+
+struct explain_holds {
+    size_t n; /* 0: the task is neither PAUSED nor TASK_WAITS */
+    struct explain_hold v[EXPLAIN_HOLDS_MAX];
+};
+
+/* The task as it is when all of them have ended: SCHEDULED, and not due before. Of a recurring task, an occurrence. */
+struct task explain_behind(const struct task *t, const struct explain_holds *holds, int64_t now_ms);
+
 __attribute__((format(printf, 4, 5))) void explain_add(struct explanation *x, enum explain_gate gate, int64_t until_ms,
                                                        const char *fmt, ...);
 /* There is no gate: `text` is all that there is to say. */
@@ -110,11 +127,9 @@ struct explain_view {
     bool recovering;
 };
 
-/* t is neither final, nor PAUSED, nor RECURRING. */
-void explain(const struct explain_view *v, const struct task *t, const struct explain_facts *facts, int64_t now_ms,
-             struct explanation *ret);
-/* The outcome of a task that only a person or an outside worker lets go on, as `why` says: it expires, or nothing is
- * known. `ret` has its gates. */
-void explain_held_by_people(const struct task *t, const char *why, struct explanation *ret);
-/* The outcome of a task that is held until a time, and goes on by itself then. `ret` has its gates. */
-void explain_held_until(const struct task *t, int64_t until_ms, struct explanation *ret);
+/* t is neither final nor RECURRING. If it is PAUSED or waits for other tasks, it is given as explain_behind makes it,
+ * with its holds; NULL: none. */
+void explain(const struct explain_view *v, const struct task *t, const struct explain_holds *holds,
+             const struct explain_facts *facts, int64_t now_ms, struct explanation *ret);
+/* The outcome of a task that starts nothing, and that only others let go on, as `why` says. `ret` has its gates. */
+void explain_held_by_others(const char *why, struct explanation *ret);

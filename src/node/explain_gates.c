@@ -6,6 +6,27 @@
 
 enum { RULES_ARENA = 1 << 16 };
 
+/* ---- the task itself ---- */
+
+void explain_look_holds(struct explain_walk *w)
+{
+    for (size_t i = 0; w->holds && i < w->holds->n; i++) {
+        const struct explain_hold *h = &w->holds->v[i];
+        w->is_paused = w->is_paused || h->gate == EXPLAIN_PAUSED;
+        w->held_ms = max_of(w->held_ms, h->until_ms);
+        w->is_open = w->is_open || h->why;
+        if (h->until_ms)
+            explain_gate_until(w, h->gate, h->until_ms, "%s", h->text);
+        else
+            explain_gate_unknown(w, h->gate, h->why, "%s", h->text);
+        if (h->why)
+            explain_unsure(w, h->why);
+        if (h->gate == EXPLAIN_PAUSED && !h->until_ms)
+            explain_needs_people(w);
+    }
+    w->near = w->near && !w->is_open;
+}
+
 void explain_look_time(struct explain_walk *w)
 {
     const struct task *t = w->task;
@@ -13,13 +34,13 @@ void explain_look_time(struct explain_walk *w)
     int64_t expires_ms = task_expires_ms(t);
     if (t->state == TASK_BLOCKED)
         return;
-    if (t->due_ms <= w->now_ms && is_expired(expires_ms, w->now_ms)) {
+    if (!w->holds && t->due_ms <= w->now_ms && is_expired(expires_ms, w->now_ms)) {
         explain_add(w->ret, EXPLAIN_EXPIRED, expires_ms, "it expired at %s and will not run",
                     explain_when(expires_ms).text);
         explain_decided(w, EXPLAIN_WILL_EXPIRED, expires_ms);
         return;
     }
-    if (t->due_ms <= w->now_ms)
+    if (t->due_ms <= max_of(w->now_ms, w->held_ms))
         return;
     if (w->claimed)
         explain_gate_until(w, EXPLAIN_ARMED, t->due_ms, "it is claimed, and fires at %s", due.text);
@@ -35,7 +56,7 @@ void explain_look_recovery(struct explain_walk *w)
 {
     const struct task *t = w->task;
     struct scheduler_status s = scheduler_status(w->view->scheduler);
-    if (w->claimed || t->due_ms > w->now_ms || t->target == TARGET_WORKER)
+    if (w->claimed || !explain_is_due(w) || t->target == TARGET_WORKER)
         return;
     if (w->view->recovering)
         explain_gate_unknown(
@@ -59,7 +80,7 @@ void explain_look_recovery(struct explain_walk *w)
 void explain_look_store(struct explain_walk *w)
 {
     int64_t since_ms = scheduler_status(w->view->scheduler).failing_since_ms;
-    if (!since_ms || w->claimed || w->task->due_ms > w->now_ms || w->task->target == TARGET_WORKER)
+    if (!since_ms || w->claimed || !explain_is_due(w) || w->task->target == TARGET_WORKER)
         return;
     explain_gate_unknown(w, EXPLAIN_STORE, "the store must answer first",
                          "this node cannot claim it: the store cannot be reached, or cannot write, since %s",
@@ -70,7 +91,7 @@ void explain_look_store(struct explain_walk *w)
 void explain_look_fleet_queue(struct explain_walk *w)
 {
     struct scheduler_status s = scheduler_status(w->view->scheduler);
-    if (!s.queue_down_since_ms || s.falls_back || w->task->due_ms > w->now_ms || w->task->target == TARGET_WORKER)
+    if (!s.queue_down_since_ms || s.falls_back || !explain_is_due(w) || w->task->target == TARGET_WORKER)
         return;
     explain_gate_unknown(w, EXPLAIN_QUEUE_DOWN, "the queue must answer first",
                          "the queue of the fleet does not answer since %s, and no worker gets it before it does",
@@ -100,7 +121,7 @@ void explain_look_pause(struct explain_walk *w)
 {
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, RULES_ARENA);
-    if (!w->view->catalog)
+    if (!w->view->catalog || !task_lane(w->task).queue.n) /* no rule of a queue holds control work that goes on */
         return;
     struct queue_rules r = catalog_cache_queue(w->view->catalog, w->task->tenant, w->task->queue, &a);
     if (queue_is_paused(&r, w->now_ms))
@@ -141,7 +162,7 @@ void explain_look_outside(struct explain_walk *w)
         return;
     explain_gate_unknown(w, EXPLAIN_WORKER, "a worker must ask for it",
                          "%s a worker that asks for tasks of the queue '" STR_FMT "' (POST /v1/leases)",
-                         w->task->due_ms <= w->now_ms ? "it is due, and waits for" : "then it waits for",
+                         explain_is_due(w) ? "it is due, and waits for" : "then it waits for",
                          STR_ARG(explain_cut(w->task->queue)));
     explain_needs_people(w);
 }
@@ -201,7 +222,7 @@ static struct explain_holder explain_holder_of(const struct explain_walk *w, con
     if (!s->has_holder || task_is_final(s->holder.state))
         return h;
     if (s->holder.state != TASK_PAUSED)
-        explain(w->view, &s->holder, s->holder_facts, w->now_ms, &x);
+        explain(w->view, &s->holder, NULL, s->holder_facts, w->now_ms, &x);
     bool expires = x.not_before_ms && task_expires_ms(&s->holder) <= w->at_ms; /* before it starts */
     bool waits = x.not_before_ms > w->at_ms && !expires;
     h.not_before_ms = waits ? x.not_before_ms : 0;
@@ -256,7 +277,7 @@ static void explain_key(struct explain_walk *w, const struct explain_slot *s)
 {
     if (!w->near || (int64_t)(s->holders.n + s->waiting) + explain_crowd(w) < s->need.limit)
         return;
-    if (s->holders.n >= (size_t)s->need.limit && w->task->due_ms <= w->now_ms) {
+    if (s->holders.n >= (size_t)s->need.limit && explain_is_due(w)) {
         explain_blocked_by(w, s);
         return;
     }

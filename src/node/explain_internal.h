@@ -11,6 +11,7 @@
 struct explain_walk {
     const struct explain_view *view;
     const struct task *task;
+    const struct explain_holds *holds; /* NULL: none */
     const struct explain_facts *facts;
     struct lanes *lanes;
     struct lane_entry *lane;      /* NULL: the node does not know it, so nothing of it waits */
@@ -22,6 +23,9 @@ struct explain_walk {
     const char *unknown; /* why it may start later than that; NULL: it starts then */
     bool may_be_skipped; /* by its overlap policy: it may never start */
     bool near;           /* it is due within EXPLAIN_NEAR_MS */
+    bool is_open;        /* a hold of the task itself ends nobody knows when: what runs now is taken to be over then */
+    bool is_paused;      /* the task itself is: it does not expire before it is resumed */
+    int64_t held_ms;     /* the known end of its holds; 0: none */
     bool claimed;        /* it has its slots, and waits on the wheel */
     bool placed;         /* and has a place of its queue, its tenant and its pool */
     bool over;           /* the rest does not matter: ret has the outcome */
@@ -49,6 +53,12 @@ static inline struct str explain_cut(struct str s)
     return str_utf8_cut(s, EXPLAIN_SHOWN_MAX);
 }
 
+/* It could start now. */
+static inline bool explain_is_due(const struct explain_walk *w)
+{
+    return !w->is_open && w->task->due_ms <= w->now_ms;
+}
+
 /* A time as text. */
 struct explain_when {
     char text[32];
@@ -56,6 +66,7 @@ struct explain_when {
 struct explain_when explain_when(int64_t ms);
 
 /* Each looks at one gate, or at a few that are alike. */
+void explain_look_holds(struct explain_walk *w);
 void explain_look_time(struct explain_walk *w);
 void explain_look_recovery(struct explain_walk *w);
 void explain_look_store(struct explain_walk *w);
@@ -68,6 +79,7 @@ void explain_look_aside(struct explain_walk *w);
 void explain_look_slots(struct explain_walk *w);
 void explain_look_rate(struct explain_walk *w);
 void explain_look_limits(struct explain_walk *w);
+void explain_look_unseen(struct explain_walk *w);
 void explain_look_places(struct explain_walk *w);
 void explain_look_breakers(struct explain_walk *w);
 void explain_look_host(struct explain_walk *w);

@@ -33,11 +33,6 @@ int64_t explain_about_to_fire(const struct explain_walk *w)
     return max_of((int64_t)scheduler_status(w->view->scheduler).placed - (int64_t)fired - w->placed, (int64_t)0);
 }
 
-static bool explain_is_due(const struct explain_walk *w)
-{
-    return w->task->due_ms <= w->now_ms;
-}
-
 /* ---- the rate ---- */
 
 /* If the queue is paused, all that are due before it wait until the pause ends. */
@@ -178,6 +173,26 @@ void explain_look_limits(struct explain_walk *w)
         explain_gate_unknown(w, EXPLAIN_TENANT_LIMIT, "the tasks of its tenant may take any time",
                              "up to %lld tasks run or come before it, and its tenant may run no more than %lld at once",
                              (long long)used, (long long)f->tenant_limit);
+}
+
+/* A task that is held may be the only one of its queue. Then the node has no lane for it, and knows less. */
+void explain_look_unseen(struct explain_walk *w)
+{
+    const struct task *t = w->task;
+    struct queue_rules r = QUEUE_RULES_DEFAULT;
+    int64_t room = (int64_t)scheduler_status(w->view->scheduler).room - w->facts->all_running, crowd = explain_crowd(w);
+    if (w->of_queue || !w->holds || !task_lane(t).queue.n || !w->near || w->at_ms - w->now_ms > EXPLAIN_NEAR_MS)
+        return;
+    if (w->view->catalog)
+        r = catalog_cache_queue(w->view->catalog, t->tenant, t->queue, NULL);
+    if (r.concurrent && explain_everywhere(w) >= r.concurrent)
+        explain_gate_unknown(w, EXPLAIN_QUEUE_CONCURRENCY, "the tasks of its queue may take any time",
+                             "no more than %lld of its queue " STR_FMT " run at once", (long long)r.concurrent,
+                             STR_ARG(explain_cut(t->queue)));
+    if (crowd >= room && t->target != TARGET_WORKER)
+        explain_gate_unknown(w, EXPLAIN_BACKLOG, "whether a slot is free then is not certain",
+                             "%lld slots are free, and up to %lld tasks may take one before it",
+                             (long long)max_of(room, (int64_t)0), (long long)crowd);
 }
 
 /* ---- places ---- */

@@ -149,9 +149,9 @@ struct queue_standing {
 };
 void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_standing *q); /* q->name says which */
 
-/* What will happen to a task that is neither final, nor PAUSED, nor RECURRING, and what holds it. */
-void node_explain(struct node *n, const struct task *t, const struct explain_facts *facts, int64_t now_ms,
-                  struct explanation *ret);
+/* What will happen to a task, and what holds it (explain). */
+void node_explain(struct node *n, const struct task *t, const struct explain_holds *holds,
+                  const struct explain_facts *facts, int64_t now_ms, struct explanation *ret);
 
 /* A user changes a task that is claimed. If the store is shared, another node may hold it. */
 void node_recall(struct node *n, struct recall *r);

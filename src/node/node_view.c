@@ -35,8 +35,8 @@ void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_sta
     }
 }
 
-void node_explain(struct node *n, const struct task *t, const struct explain_facts *facts, int64_t now_ms,
-                  struct explanation *ret)
+void node_explain(struct node *n, const struct task *t, const struct explain_holds *holds,
+                  const struct explain_facts *facts, int64_t now_ms, struct explanation *ret)
 {
     assert_owned(&n->owner);
     struct explain_view v = { .scheduler = n->scheduler,
@@ -45,7 +45,7 @@ void node_explain(struct node *n, const struct task *t, const struct explain_fac
                               .catalog = n->setup.catalog,
                               .breakers = n->breakers,
                               .recovering = !node_is_settled_in(n) };
-    explain(&v, t, facts, now_ms, ret);
+    explain(&v, t, holds, facts, now_ms, ret);
 }
 
 static struct node_workers node_workers(const struct node *n)

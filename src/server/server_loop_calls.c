@@ -87,7 +87,7 @@ static void server_explain_on_loop(struct server *a, const void *about, void *an
 {
     struct explain_answer *x = answer;
     (void)about;
-    node_explain(a->node, x->task, x->facts, clock_wall_ms(a->setup.clock), &x->explanation);
+    node_explain(a->node, x->task, x->holds, x->facts, clock_wall_ms(a->setup.clock), &x->explanation);
     x->done(x);
 }
 

@@ -342,3 +342,27 @@ def test_explain_says_that_times_are_left_out(client):
     assert [g["gate"] for g in told["gates"]] == ["calendar", "due_time"] and told["gate"] == "calendar", told
     assert "is left out: " in told["explanation"] and "its next occurrence is at" in told["explanation"], told
     assert (told["outcome"], told["estimate"]) == ("RUN", task["next_execution"]), told
+
+
+@pytest.mark.text("no task runs")
+def test_the_times_of_an_excluded_day_are_told_in_one_line_with_the_reason(client):
+    assert put(client, "shut", {"excluded": [str(day(n)) for n in range(4)]}).status == 201
+    often = {"target_type": "NOOP", "time_zone": "UTC", "calendar": "shut", "interval_seconds": 30, "start_time": "2026-01-01T00:00:00Z"}
+    task = client.create(**often)["id"]
+    told = client.get(f"/v1/tasks/{task}/explain").json
+    assert [g["gate"] for g in told["gates"]] == ["calendar", "due_time"], told
+    assert "its times from " in told["explanation"] and "is excluded by the calendar; " in told["explanation"], told
+    rows = client.get(f"/v1/tasks/{task}/upcoming?count=2").json["upcoming"]
+    skipped = [row["note"] for row in rows if row.get("skipped")]
+    assert len(rows) == 2 + len(skipped) and 3 <= len(skipped) <= 4, rows
+    assert all("is excluded by the calendar; 2880 times, the last at 23:59:30" in note for note in skipped[1:]), rows
+    client.act(task, "cancel")
+
+
+@pytest.mark.text("no task runs")
+def test_a_time_that_is_moved_onto_another_one_is_told(client):
+    assert put(client, "once", {"excluded": [str(day(2))]}).status == 201
+    body = {"cron_expression": "0 12 * * *", "time_zone": "UTC", "calendar": "once", "calendar_policy": "NEXT_DAY", "start_time": f"{day(1)}T00:00:00Z"}
+    rows = client.post("/v1/preview?count=2", body).json["upcoming"]
+    assert [(row["at"][:10], row.get("skipped", False)) for row in rows] == [(str(day(1)), False), (str(day(2)), True), (str(day(3)), False)], rows
+    assert "to a time at which another one fires" in rows[1]["note"], rows

@@ -2,7 +2,7 @@
 
 import pytest
 
-from server import Reply, until
+from server import Reply, to_ms, until
 
 pytestmark = [pytest.mark.tenant, pytest.mark.cluster]
 
@@ -31,6 +31,23 @@ def test_a_task_starts_after_those_that_it_depends_on(client, receiver):
     assert [x["status"] for x in around["depends_on"]] == ["COMPLETED"] * 3
     assert [x["task_id"] for x in graph(client, parents[0])["dependents"]] == [child["id"]]
     assert len(receiver.to("/child")) == 1
+
+
+@pytest.mark.text("no task runs")
+def test_explain_names_the_gates_behind_the_dependencies(client):
+    base = client.create(delay="1h", target_type="NOOP")["id"]
+    assert client.request("PATCH", "/v1/queues/shut", {"paused": True}).status in (200, 201)
+    for body, gates in (({"run_at": "2099-01-01T00:00:00Z"}, ["dependency", "due_time"]), ({"queue": "shut"}, ["dependency", "queue_paused"]),
+                        ({"queue": "shut", "delay": "2h"}, ["dependency", "due_time", "queue_paused"]), ({"expires_after_seconds": 1}, ["dependency"])):
+        child = client.create(depends_on=[base], target_type="NOOP", **body)
+        told = client.get(f"/v1/tasks/{child['id']}/explain").json
+        assert [g["gate"] for g in told["gates"]] == gates and told["gates"][0]["until"] is None, told
+        assert (told["status"], told["gate"], told["outcome"], told["estimate"]) == ("BLOCKED", "dependency", "UNKNOWN", None), told
+        assert gates[1:2] != ["due_time"] or 0 <= to_ms(told["gates"][1]["until"]) - to_ms(child["run_at"]) < 100, told
+        assert client.post(f"/v1/tasks/{child['id']}/pause", {"for": "30m"}).status == 200
+        told = client.get(f"/v1/tasks/{child['id']}/explain").json
+        assert [g["gate"] for g in told["gates"]] == ["paused", *gates], told
+        assert (told["status"], told["outcome"]) == ("PAUSED", "UNKNOWN") and told["gates"][0]["until"], told
 
 
 def test_a_failure_skips_what_depends_on_it_and_starts_the_alarm(client, receiver):

@@ -199,6 +199,9 @@ def test_a_cancelled_task_ends_when_its_worker_hears_of_it(server, client):
     answer = client.post(f"/v1/tasks/{task}/cancel", {})
     assert answer.status == 409 and "asked to end it" in answer.json["detail"], answer
     until(lambda: say(client, held, "heartbeat")["cancel_requested"])
+    told = client.get(f"/v1/tasks/{task}/explain").json
+    assert told["gate"] == "leased" and "; a cancel was requested, and the worker was asked to end it: it becomes CANCELLED" in told["explanation"], told
+    assert client.task(task)["lease"]["cancel_requested"] is True
     assert say(client, held, "fail", {"error": "stopped"})["status"] == "CANCELLED"
     assert client.task(task)["status"] == "CANCELLED"
 

@@ -174,16 +174,20 @@ def pause_run(client, run, **body):
 def test_the_pause_of_a_run_ends_by_itself_with_the_runs_below_it(make_server, receiver, clock):
     client = make_server(env=clock.env).client()
     run, sub = nested(client, receiver)
-    end = at(clock.now_ms() + 4000)
+    end = at(clock.now_ms() + 8000)
     shown = pause_run(client, run, reason=REASON, until=end)
     assert shown["paused"] is True and (shown["pause"]["reason"], shown["pause"]["until"]) == (REASON, end) and shown["pause"]["by"], shown
     assert client.get(f"/v1/workflows/{run}").json["pause"] == shown["pause"]
     told = client.get(f"/v1/tasks/{run}/explain").json
     assert told["gate"] == "paused" and f": {REASON}, until {end}; steps that run finish" in told["explanation"], told
+    for step in [s for one in (run, sub) for s in client.get(f"/v1/workflows/{one}/steps").json["steps"] if s["status"] == "PAUSED"]:
+        told = client.get(f"/v1/tasks/{step['id']}/explain").json
+        assert [(g["gate"], g["until"]) for g in told["gates"]] == [("paused", end), ("signal" if step["step"] == "wait" else "dependency", None)], told
+        assert f"its run is paused, until {end}" in told["explanation"] and told["outcome"] == "UNKNOWN", told
     go(client, run, sub)
     assert pause_run(client, run)["pause"] == shown["pause"], "nothing was given"
     assert not receiver.to("/inner") and not receiver.to("/outer")
-    clock.jump(5000)
+    clock.jump(8500)
     receiver.wait("/inner", 1)
     receiver.wait("/outer", 1)
     until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "COMPLETED", why=lambda: client.get(f"/v1/workflows/{run}").json)

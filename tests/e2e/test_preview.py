@@ -80,6 +80,36 @@ def test_what_fires_between_two_times_is_in_order_and_complete(client):
 
 
 @pytest.mark.text("no task runs")
+def test_upcoming_fires_know_of_pauses_and_dependencies(client):
+    end = at(now_ms() // 1000 * 1000 + 3 * 3600_000)
+    for mode, runs in (("RUN_ONE_NOW", "the latest one runs now"), ("SKIP_MISSED", None)):
+        hourly = client.create(interval_seconds=3600, catch_up_mode=mode, queue="open", target_type="NOOP")["id"]
+        pause(client, hourly, until=end)
+        found = fires(client.get(f"/v1/tasks/{hourly}/upcoming?count=2"))
+        assert found[0]["at"] == end and all(f["at"] >= end for f in found) and len(found) == 2 + (runs is None), found
+        assert found[0].get("skipped", False) is (runs is None) and (runs or "none of them runs") in found[0]["note"], found
+    once = client.create(delay="1h", queue="open", target_type="NOOP")["id"]
+    pause(client, once, until=end)
+    assert fires(client.get(f"/v1/tasks/{once}/upcoming")) == [{"at": end, "note": "its pause ends"}]
+    pause(client, once, until=None)
+    assert [f["note"] for f in fires(client.get(f"/v1/tasks/{once}/upcoming"))] == ["not while it is paused"]
+    child = client.create(depends_on=[once], delay="2h", target_type="NOOP")["id"]
+    assert [f["note"] for f in fires(client.get(f"/v1/tasks/{child}/upcoming"))] == ["not before the tasks that it waits for have ended"]
+
+
+@pytest.mark.text("no task runs")
+def test_upcoming_fires_know_of_a_paused_queue(client):
+    end = at(now_ms() + 90 * 60_000)
+    assert client.request("PATCH", "/v1/queues/still", {"paused": True, "until": end}).status in (200, 201)
+    hourly = client.create(interval_seconds=3600, start_time=at(now_ms() + 3600_000), queue="still", target_type="NOOP")["id"]
+    once = client.create(delay="1h", queue="still", target_type="NOOP")["id"]
+    note = f"not while its queue still is paused, until {end}"
+    assert [f["note"] for f in fires(client.get(f"/v1/tasks/{hourly}/upcoming?count=2"))] == [note, None]
+    found = fires(client.get(f"/v1/upcoming?queue=still&to={at(now_ms() + 9_000_000)}"))
+    assert sorted((f["task_id"], f["note"] or "") for f in found) == sorted([(hourly, note), (hourly, ""), (once, note)]), found
+
+
+@pytest.mark.text("no task runs")
 def test_the_forecast_counts_fires_by_the_minute(client):
     for _ in range(4):
         client.create(cron_expression="0 8 * * *", target_type="NOOP")
@@ -228,6 +258,65 @@ def test_an_expiry_before_the_end_of_a_pause_is_told(client):
     longer = client.create(delay="1m", queue="still", expires_after_seconds=7200, target_type="NOOP")
     told = gate(client, longer["id"])
     assert told["outcome"] == "RUN" and told["estimate"] == told["gates"][-1]["until"], told
+
+
+def pause(client, task, **body):
+    assert client.post(f"/v1/tasks/{task}/pause", body).status == 200
+    return gate(client, task)
+
+
+@pytest.mark.text("no task runs")
+@pytest.mark.own_server
+def test_a_pause_of_a_task_hides_no_gate_behind_it(client):
+    task = client.create(delay="5m", queue="shut", target_type="NOOP")["id"]
+    end = at(now_ms() + 240_000)
+    told = pause(client, task, until=end)
+    assert (told["status"], told["outcome"], names(told)) == ("PAUSED", "RUN", ["paused", "due_time"]), told
+    assert told["estimate"] == told["gates"][1]["until"] and 0 <= to_ms(told["estimate"]) - to_ms(client.task(task)["run_at"]) < 100, told
+    assert client.request("PATCH", "/v1/queues/shut", {"paused": True}).status in (200, 201)
+    run = client.post("/v1/workflows", {"definition": {"steps": [{"name": "a", "target_type": "NOOP"}]}, "queue": "shut"}).json["id"]
+    every = client.create(interval_seconds=3600, queue="shut", target_type="NOOP")["id"]
+    for one, gates in ((task, ["paused", "due_time", "queue_paused"]), (run, ["paused", "queue_paused"]), (every, ["paused", "queue_paused"])):
+        for body, until_ in (({"until": end}, end), ({"until": None}, None)):
+            told = pause(client, one, **body)
+            assert (told["status"], told["outcome"], told["estimate"], names(told)) == ("PAUSED", "UNKNOWN", None, gates), told
+            assert told["gates"][0]["until"] == until_ and told["gates"][-1]["until"] is None, told
+    assert "a person must resume the queue" in pause(client, task, until=end)["explanation"]
+    for one in (task, run, every):
+        client.act(one, "cancel")
+
+
+@pytest.mark.cluster
+def test_a_limit_that_is_used_up_is_told_of_a_paused_task(client, receiver):
+    hold = threading.Event()
+    receiver.answer("/narrow", Reply(hold=hold))
+    assert client.request("PATCH", "/v1/queues/narrow", {"max_concurrent": 1}).status in (200, 201)
+    client.create(delay="0s", queue="narrow", concurrency_key="one", **receiver.target("/narrow"))
+    receiver.wait("/narrow")
+    for body, wanted in (({"queue": "narrow"}, "queue_concurrency"), ({"concurrency_key": "one"}, "concurrency_key")):
+        told = pause(client, client.create(delay="1h", target_type="NOOP", **body)["id"], **{"for": "30s"})
+        assert names(told) == ["paused", "due_time"], told  # the calls of now are over in an hour
+        told = pause(client, client.create(delay="10s", target_type="NOOP", **body)["id"], **{"for": "5s"})
+        assert told["outcome"] == "UNKNOWN" and names(told)[:2] == ["paused", "due_time"] and wanted in names(told), told
+    hold.set()
+
+
+@pytest.mark.text("no task runs")
+def test_a_paused_task_is_said_to_expire_when_it_is_resumed(client, server, belfry):
+    task = client.create(delay="1m", expires_after_seconds=60, target_type="NOOP")
+    end = at(now_ms() + 600_000)
+    told = pause(client, task["id"], until=end)
+    assert (told["outcome"], told["estimate"], names(told)) == ("EXPIRED", end, ["paused", "expired"]), told
+    assert f"It expires at {end} and will not run" in told["explanation"], told
+    told = pause(client, task["id"], until=None)
+    assert (told["outcome"], told["estimate"]) == ("UNKNOWN", None) and told["explanation"].endswith(", it expires when it is resumed"), told
+    late = client.create(run_at=at(now_ms() - 3600_000), expires_after_seconds=86400, target_type="WORKER")["id"]
+    pause(client, late)
+    assert client.request("PATCH", f"/v1/tasks/{late}", {"expires_after_seconds": 60}).status == 200
+    told = gate(client, late)
+    assert (told["outcome"], told["estimate"]) == ("EXPIRED", None) and "It expires when it is resumed and will not run" in told["explanation"], told
+    shown = belfry("explain", late, env={"BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)})
+    assert shown.lines[-1] == "Expires when it is resumed", shown
 
 
 @pytest.mark.standalone("a breaker opens on the node that makes the calls")

@@ -142,6 +142,7 @@ enum err memory_reader_lease(struct reader *r, int32_t tenant, struct uuid task,
     struct lease_row copy = x->row;
     if (!arena_str(a, x->row.worker, &copy.worker) || !arena_str(a, x->row.progress, &copy.progress))
         return memory_no_room(e);
+    copy.is_ended = memory_abort_requested(s, task, copy.fence);
     *ret = copy;
     return ERR_OK;
 }

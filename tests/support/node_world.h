@@ -286,15 +286,23 @@ static inline struct task row_of(struct world *w, const struct task *t, struct a
     return row;
 }
 
-/* What the node says of a row at this moment. */
-static inline void explain_row(struct world *w, const struct task *row, struct explanation *ret)
+/* What the node says of a row at this moment. holds: of the task itself; NULL: none. */
+static inline void explain_held_row(struct world *w, const struct task *row, const struct explain_holds *holds,
+                                    struct explanation *ret)
 {
     cleanup_with(arena_release) struct arena a;
     struct explain_facts facts;
     struct error e;
+    struct task t = holds ? explain_behind(row, holds, w->now_ms) : *row, counted = t;
+    counted.state = row->state;
     arena_init(&a, 1 << 20);
-    assert_ok(explain_read(w->reader, w->catalog, row, w->now_ms, &a, &facts, &e), &e);
-    node_explain(w->node, row, &facts, w->now_ms, ret);
+    assert_ok(explain_read(w->reader, w->catalog, &counted, w->now_ms, &a, &facts, &e), &e);
+    node_explain(w->node, &t, holds, &facts, w->now_ms, ret);
+}
+
+static inline void explain_row(struct world *w, const struct task *row, struct explanation *ret)
+{
+    explain_held_row(w, row, NULL, ret);
 }
 
 /* ---- queue rules ---- */

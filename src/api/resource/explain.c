@@ -2,6 +2,7 @@
  * gates of a task that waits for its start, so the node is asked; it answers on a thread of its own. Of a recurring
  * task the next occurrence is explained. */
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "api/resource/listing.h"
@@ -10,9 +11,12 @@
 #include "api/workflow/waits.h"
 #include "base/rfc3339.h"
 #include "core/task/pause.h"
+#include "core/time/recurrence_shown.h"
 
-#define STOPPED_RUN  "it is being stopped, and no step starts; "
-#define PAUSED_STEPS "steps that run finish, and no other starts"
+#define STOPPED_RUN       "it is being stopped, and no step starts; "
+#define PAUSED_STEPS      "steps that run finish, and no other starts"
+#define EXPLAIN_RESUME_IT "a person must resume it"
+#define EXPLAIN_THEY_END  "nobody knows when they end"
 enum { HOLDERS_SHOWN = 10, NOTE_MAX = 1024, BEGUN_MAX = 1000 };
 
 /* ---- the answer ---- */
@@ -161,14 +165,27 @@ static void explain_add_parent(struct buf *b, const struct linked_task *p, int64
     buf_text(b, ")");
 }
 
-/* "it waits for 2 of 3 tasks: ID 'load' (RUNNING), ID (SCHEDULED for …)" */
-static enum handled explain_dependency(struct request *q, struct reader *r, const struct task *t)
+__attribute__((format(printf, 5, 6))) static void explain_hold(struct explain_holds *holds, enum explain_gate gate,
+                                                               int64_t until_ms, const char *why, const char *fmt, ...)
 {
-    struct error e = { 0 };
+    assert(holds->n < EXPLAIN_HOLDS_MAX);
+    struct explain_hold *h = &holds->v[holds->n++];
+    va_list args;
+    h->gate = gate;
+    h->until_ms = until_ms;
+    h->why = why;
+    va_start(args, fmt);
+    vsnprintf(h->text, sizeof h->text, fmt, args);
+    va_end(args);
+}
+
+/* "it waits for 2 of 3 tasks: ID 'load' (RUNNING), ID (SCHEDULED for …)" */
+static enum err explain_hold_by_tasks(struct request *q, struct reader *r, const struct task *t,
+                                      struct explain_holds *holds, struct error *e)
+{
     struct task_links l;
-    struct explanation x = { .position = -1 };
-    if (reader_links(r, q->who.tenant, t->id, &q->arena, &l, &e))
-        return request_fail(q, &e);
+    if (reader_links(r, q->who.tenant, t->id, &q->arena, &l, e))
+        return e->code;
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, NOTE_MAX);
     uint32_t open = l.expected - l.counts.arrived;
@@ -181,13 +198,24 @@ static enum handled explain_dependency(struct request *q, struct reader *r, cons
     }
     if (open > shown)
         buf_printf(&text, " and %zu more", open - shown);
-    explain_add(&x, EXPLAIN_DEPENDENCY, 0, "it waits for %u of %u task%s%s", open, l.expected,
-                l.expected == 1 ? "" : "s", buf_cstr(&text));
-    struct task waits = *t;
-    waits.expires_after_ms = 0; /* counted from the end of the last one */
-    explain_held_by_people(&waits, "nobody knows when they end", &x);
-    return explain_respond(q, t, NULL, &x);
+    explain_hold(holds, EXPLAIN_DEPENDENCY, 0, EXPLAIN_THEY_END, "it waits for %u of %u task%s%s", open, l.expected,
+                 l.expected == 1 ? "" : "s", buf_cstr(&text));
+    return ERR_OK;
 }
+
+/* A step waits for those before it. */
+static enum err explain_hold_by_steps(struct request *q, struct reader *r, const struct task *t,
+                                      struct explain_holds *holds, struct error *e)
+{
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, NOTE_MAX);
+    if (run_write_waits(q, r, t, &text, e))
+        return e->code;
+    explain_hold(holds, EXPLAIN_DEPENDENCY, 0, EXPLAIN_THEY_END, "it waits for %s", buf_cstr(&text));
+    return ERR_OK;
+}
+
+/* ---- pauses ---- */
 
 /* "it is paused since TIME by KEY: REASON, until TIME" */
 static void explain_write_pause(struct buf *out, const struct pause *p)
@@ -241,7 +269,7 @@ static enum err explain_run_stop(struct request *q, struct reader *r, const stru
     return ret->is_paused ? explain_run_pause(q, r, t, ret, e) : ERR_OK;
 }
 
-/* A run waits for its steps, a step for those before it, a map for its items. */
+/* A run that has started waits for its steps, a map for its items. */
 static enum handled explain_workflow(struct request *q, struct reader *r, const struct task *t)
 {
     struct error e = { 0 };
@@ -256,53 +284,47 @@ static enum handled explain_workflow(struct request *q, struct reader *r, const 
     if (stop.is_paused)
         explain_add(&x, EXPLAIN_PAUSED, stop.until_ms, "%s; " PAUSED_STEPS "%s", stop.text, resume);
     explain_add(&x, EXPLAIN_DEPENDENCY, 0, "%sit waits for %s", stop.stops ? STOPPED_RUN : "", buf_cstr(&text));
-    struct task waits = *t;
-    waits.expires_after_ms = 0; /* counted from its release */
-    explain_held_by_people(&waits, by_hand ? "a person must resume it" : "nobody knows when they end", &x);
-    if (t->links & TASK_OPENED && stop.is_paused) /* it has started */
+    explain_held_by_others(by_hand ? EXPLAIN_RESUME_IT : EXPLAIN_THEY_END, &x);
+    if (stop.is_paused)
         explain_state(&x, EXPLAIN_PAUSED, "%s; " PAUSED_STEPS "%s. Then it waits for %s", stop.text, resume,
                       buf_cstr(&text));
-    else if (t->links & TASK_OPENED)
+    else
         explain_state(&x, EXPLAIN_DEPENDENCY, "%sit waits for %s", stop.stops ? STOPPED_RUN : "", buf_cstr(&text));
     return explain_respond(q, t, NULL, &x);
 }
 
-/* A run between its attempts. The pause holds the steps of the next one, not its time. *ret_done: it is answered. */
-static enum handled explain_attempt(struct request *q, struct reader *r, const struct task *t, bool *ret_done)
+/* A run between its attempts. The pause holds the steps of the next one, not its time. */
+static enum err explain_hold_attempt(struct request *q, struct reader *r, const struct task *t,
+                                     struct explain_holds *holds, struct error *e)
 {
-    struct error e = { 0 };
-    struct explanation x = { .position = -1 };
     char when[RFC3339_TEXT + 1];
-    struct explain_stop stop = { 0 };
-    *ret_done = task_awaits_attempt(t, q->now_ms);
-    if (*ret_done && explain_run_stop(q, r, t, &stop, &e))
-        return request_fail(q, &e);
-    *ret_done = *ret_done && stop.is_paused;
+    struct explain_stop stop;
+    if (explain_run_stop(q, r, t, &stop, e))
+        return e->code;
     if (!stop.is_paused)
-        return HANDLED_DONE;
+        return ERR_OK;
     rfc3339_format(t->due_ms, when);
-    explain_add(&x, EXPLAIN_PAUSED, stop.until_ms, "%s; its next attempt is due at %s, and no step starts before %s",
-                stop.text, when, stop.until_ms ? "the end of the pause" : "you resume it");
-    if (stop.until_ms)
-        explain_held_until(t, max_of(stop.until_ms, t->due_ms), &x);
-    else
-        explain_held_by_people(t, "a person must resume it", &x);
-    return explain_respond(q, t, NULL, &x);
+    explain_hold(holds, EXPLAIN_PAUSED, stop.until_ms, stop.until_ms ? NULL : EXPLAIN_RESUME_IT,
+                 "%s; its next attempt is due at %s, and no step starts before %s", stop.text, when,
+                 stop.until_ms ? "the end of the pause" : "you resume it");
+    return ERR_OK;
 }
 
-static enum handled explain_signal(struct request *q, const struct task *t, const struct run_place *p)
+/* It starts nothing, so no other gate is ahead of it. `holds`: its pause, if it is paused. */
+static enum handled explain_signal(struct request *q, const struct task *t, const struct run_place *p,
+                                   const struct explain_holds *holds)
 {
     struct explanation x = { .position = -1 };
     char when[RFC3339_TEXT + 1];
-    bool times_out = t->state == TASK_SCHEDULED;
+    bool times_out = t->state == TASK_SCHEDULED, by_hand = holds->n && holds->v[0].why;
     rfc3339_format(t->due_ms, when);
+    if (holds->n)
+        explain_add(&x, holds->v[0].gate, holds->v[0].until_ms, "%s", holds->v[0].text);
     explain_add(&x, EXPLAIN_SIGNAL, times_out ? t->due_ms : 0,
                 "it awaits the signal '" STR_FMT "', and %lld of %lld approvals have come%s%s", STR_ARG(p->signal),
                 (long long)p->received, (long long)p->approvals, times_out ? "; it times out at " : "",
                 times_out ? when : "");
-    struct task waits = *t;
-    waits.expires_after_ms = 0;
-    explain_held_by_people(&waits, "a person or a program must send it", &x);
+    explain_held_by_others(by_hand ? EXPLAIN_RESUME_IT : "a person or a program must send it", &x);
     return explain_respond(q, t, NULL, &x);
 }
 
@@ -338,37 +360,74 @@ static enum handled explain_final(struct request *q, const struct task *t)
     return explain_respond(q, t, NULL, &x);
 }
 
-/* The end of a pause that is known, and has come, is about to be carried out. */
-static enum handled explain_known_pause(struct request *q, const struct task *t, const struct pause *p)
+/* A step is paused with its run, or with a run around that. *ret_until_ms: the end of that pause; 0: it has none. */
+static enum err explain_read_run_pause(struct request *q, struct reader *r, const struct task *step,
+                                       int64_t *ret_until_ms, struct error *e)
 {
-    struct explanation x = { .position = -1 };
-    const struct explain_names *names = q->context;
-    cleanup_with(buf_release) struct buf text;
-    buf_init(&text, NOTE_MAX);
-    explain_write_pause(&text, p);
-    explain_add(&x, EXPLAIN_PAUSED, p->until_ms, "%s%s%s", buf_cstr(&text), p->until_ms ? "" : "; resume it",
-                names->begun);
-    if (p->until_ms)
-        explain_held_until(t, p->until_ms, &x);
-    else
-        explain_held_by_people(t, "a person must resume it", &x);
-    return explain_respond(q, t, NULL, &x);
+    struct task at = *step;
+    *ret_until_ms = 0;
+    for (bool known = false; !known && !uuid_is_nil(at.run);) {
+        struct record ignored;
+        struct pause p;
+        enum err rc = reader_get(r, step->tenant, at.run, &q->arena, &at, e);
+        if (rc == ERR_NOT_FOUND)
+            return ERR_OK;
+        if (rc || run_pause_read(q, r, &at, &ignored, &p, &known, e))
+            return e->code;
+        *ret_until_ms = known ? p.until_ms : 0;
+    }
+    return ERR_OK;
 }
 
-static enum handled explain_paused(struct request *q, const struct task *t)
+static enum err explain_hold_with_run(struct request *q, struct reader *r, const struct task *t,
+                                      struct explain_holds *holds, struct error *e)
 {
-    struct explanation x = { .position = -1 };
+    const struct explain_names *names = q->context;
+    int64_t until_ms = 0;
+    char until[RFC3339_TEXT + 1];
+    if (names->place.is_step && explain_read_run_pause(q, r, t, &until_ms, e))
+        return e->code;
+    rfc3339_format(until_ms, until);
+    if (until_ms)
+        explain_hold(holds, EXPLAIN_PAUSED, until_ms, NULL, "its run is paused, until %s", until);
+    else
+        explain_hold(holds, EXPLAIN_PAUSED, 0, EXPLAIN_RESUME_IT, "%s%s",
+                     names->place.is_step ? "its run is paused; resume the run" : "it is paused; resume it",
+                     names->begun);
+    return ERR_OK;
+}
+
+/* A pause that has an end, which has come, is about to be ended. */
+static enum err explain_hold_paused(struct request *q, struct reader *r, const struct task *t,
+                                    struct explain_holds *holds, struct error *e)
+{
     const struct explain_names *names = q->context;
     struct pause p;
-    if (task_pause(t, &q->arena, &p))
-        return explain_known_pause(q, t, &p);
-    explain_add(&x, EXPLAIN_PAUSED, 0, "%s%s",
-                names->place.is_step ? "its run is paused; resume the run" : "it is paused; resume it", names->begun);
-    struct task waits = *t;
-    if (t->links & (TASK_WAITS | TASK_AWAITS)) /* the expiry of a step counts from its release */
-        waits.expires_after_ms = 0;
-    explain_held_by_people(&waits, "a person must resume it", &x);
-    return explain_respond(q, t, NULL, &x);
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, NOTE_MAX);
+    if (!task_pause(t, &q->arena, &p))
+        return explain_hold_with_run(q, r, t, holds, e);
+    explain_write_pause(&text, &p);
+    const char *why = !p.until_ms                 ? EXPLAIN_RESUME_IT
+                      : t->kind == TASK_RECURRING ? "what comes next is decided when it is resumed"
+                                                  : NULL;
+    explain_hold(holds, EXPLAIN_PAUSED, p.until_ms, why, "%s%s%s", buf_cstr(&text), p.until_ms ? "" : "; resume it",
+                 names->begun);
+    return ERR_OK;
+}
+
+/* What the task itself waits for, before any gate that the node knows. */
+static enum err explain_read_holds(struct request *q, struct reader *r, const struct task *t,
+                                   struct explain_holds *holds, struct error *e)
+{
+    const struct explain_names *names = q->context;
+    if (t->state == TASK_PAUSED && explain_hold_paused(q, r, t, holds, e))
+        return e->code;
+    if (t->state != TASK_PAUSED && task_awaits_attempt(t, q->now_ms))
+        return explain_hold_attempt(q, r, t, holds, e);
+    if (!(t->links & TASK_WAITS) || t->links & TASK_AWAITS)
+        return ERR_OK;
+    return names->place.is_step ? explain_hold_by_steps(q, r, t, holds, e) : explain_hold_by_tasks(q, r, t, holds, e);
 }
 
 /* ---- gates that the node knows ---- */
@@ -377,6 +436,8 @@ struct explain_query {
     struct explain_answer answer;
     struct request *q;
     struct task task; /* that the node explains */
+    struct task row;  /* the same as it is stored */
+    struct explain_holds holds;
     struct explain_facts facts;
     /* of a recurring task, whose next occurrence that is */
     struct task recurring;
@@ -391,7 +452,7 @@ static struct explain_query *explain_query_new(struct request *q, const struct t
     struct explain_query *query = arena_new(&q->arena, struct explain_query);
     assert(query); /* there is room for a small object */
     query->q = q;
-    query->task = *t;
+    query->task = query->row = *t;
     query->answer.task = &query->task;
     query->answer.facts = &query->facts;
     return query;
@@ -457,7 +518,10 @@ static enum handled explain_ask_node(struct request *q, struct reader *r, struct
 {
     struct api_server *s = q->server;
     struct error e = { 0 };
-    if (explain_read(r, s->setup.catalog, &query->task, q->now_ms, &q->arena, &query->facts, &e)) {
+    struct task counted =
+        query->task; /* due when the node says so; among the tasks that wait only if it is stored so */
+    counted.state = query->row.state;
+    if (explain_read(r, s->setup.catalog, &counted, q->now_ms, &q->arena, &query->facts, &e)) {
         rule_base_release(&query->base);
         return request_fail(q, &e);
     }
@@ -470,7 +534,8 @@ static enum handled explain_ask_node(struct request *q, struct reader *r, struct
     query->answer.explanation = (struct explanation){ .outcome = EXPLAIN_WILL_RUN,
                                                       .position = -1,
                                                       .estimate_ms = max_of(query->task.due_ms, q->now_ms) };
-    explain_state(&query->answer.explanation, EXPLAIN_NONE, "this server knows of nothing that holds it back");
+    explain_state(&query->answer.explanation, query->holds.n ? query->holds.v[0].gate : EXPLAIN_NONE, "%s",
+                  query->holds.n ? query->holds.v[0].text : "this server knows of nothing that holds it back");
     query->answer.done(&query->answer);
     return HANDLED_LATER;
 }
@@ -479,7 +544,7 @@ static void explain_on_node_answer(struct explain_answer *a)
 {
     struct explain_query *query = container_of(a, struct explain_query, answer);
     explain_use_names(query->q, &query->facts, &a->explanation);
-    explain_respond(query->q, &query->task, &query->facts, &a->explanation);
+    explain_respond(query->q, &query->row, &query->facts, &a->explanation);
     request_answer(query->q);
 }
 
@@ -497,7 +562,10 @@ static enum handled explain_lease(struct request *q, struct reader *r, const str
     rfc3339_format(l->until_ms, when);
     explain_state(&x, EXPLAIN_LEASED, "the worker '" STR_FMT "' has it until %s%s%s" STR_FMT,
                   STR_ARG(str_utf8_cut(l->worker, 200)), when,
-                  stopped ? "; its run was stopped, and the worker was asked to end it" : "",
+                  stopped       ? "; its run was stopped, and the worker was asked to end it"
+                  : l->is_ended ? "; a cancel was requested, and the worker was asked to end it: it becomes CANCELLED "
+                                  "when the worker gives it up, or when its lease expires"
+                                : "",
                   l->progress.n ? "; its progress: " : "", STR_ARG(str_utf8_cut(l->progress, 200)));
     return explain_respond(q, t, NULL, &x);
 }
@@ -527,20 +595,22 @@ static enum handled explain_no_occurrence(struct request *q, const struct task *
     return explain_respond(q, t, NULL, &x);
 }
 
-/* The first time of the schedule before the next occurrence that does not run, and why. */
+/* The first time of the schedule before the next occurrence that does not run, with those of its day, and why. */
 static void explain_left_out(struct explain_query *query)
 {
     struct occurrence o;
     char when[RFC3339_TEXT + 1];
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, NOTE_MAX);
-    if (!recurrence_next_or_skip(&query->rule, query->q->now_ms, &o) || o.fires || o.at_ms >= query->next.at_ms)
+    if (!recurrence_next_shown(&query->rule, query->q->now_ms, &o) || o.fires || o.at_ms >= query->next.at_ms)
         return;
     occurrence_explain(&query->rule, &o, &note);
     rfc3339_format(o.at_ms, when);
     query->left_out.gate = EXPLAIN_CALENDAR;
     query->left_out.until_ms = query->next.at_ms;
-    snprintf(query->left_out.text, sizeof query->left_out.text, "its time %s is left out: %s", when, buf_cstr(&note));
+    snprintf(query->left_out.text, sizeof query->left_out.text,
+             o.count > 1 ? "its times from %s on are left out: %s" : "its time %s is left out: %s", when,
+             buf_cstr(&note));
 }
 
 /* The sentence about the occurrence, without what it says first: that it is due. */
@@ -616,8 +686,10 @@ static enum err explain_next_row(struct request *q, struct reader *r, struct exp
     enum err rc = reader_get(r, t->tenant, id, &q->arena, &query->task, e);
     bool waits =
         query->task.state == TASK_SCHEDULED || query->task.state == TASK_BLOCKED || query->task.state == TASK_RUNNING;
+    query->row = query->task;
     if (rc != ERR_NOT_FOUND && (rc || waits))
         return rc;
+    query->row.state = TASK_BLOCKED; /* it is not stored */
     query->task = *t;
     query->task.id = id;
     query->task.kind = TASK_OCCURRENCE;
@@ -654,10 +726,24 @@ static enum handled explain_recurring(struct request *q, struct reader *r, const
     return explain_ask_node(q, r, query, explain_on_occurrence_answer);
 }
 
+/* The task itself, behind what it waits for. */
+static enum handled explain_own(struct request *q, struct reader *r, const struct task *t,
+                                const struct explain_holds *holds)
+{
+    struct explain_query *query = explain_query_new(q, t);
+    if (holds->n) {
+        query->holds = *holds;
+        query->answer.holds = &query->holds;
+        query->task = explain_behind(t, holds, q->now_ms);
+    }
+    return explain_ask_node(q, r, query, explain_on_node_answer);
+}
+
 enum handled tasks_explain(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct task t;
+    struct explain_holds holds = { 0 };
     struct explain_names *names = arena_new(&q->arena, struct explain_names);
     assert(names); /* there is room for a small object */
     q->context = names;
@@ -668,21 +754,15 @@ enum handled tasks_explain(struct request *q, struct reader *r)
         return explain_final(q, &t);
     if ((names->place.is_run || names->place.is_step) && run_deadline_read(q, r, &t, &names->deadline_ms, &e))
         return request_fail(q, &e);
-    if (t.state == TASK_PAUSED)
-        return explain_paused(q, &t);
-    if (t.kind == TASK_RECURRING)
+    if (t.kind == TASK_RECURRING && t.state != TASK_PAUSED)
         return explain_recurring(q, r, &t);
-    if (names->place.signal.n)
-        return explain_signal(q, &t, &names->place);
-    if (t.links & TASK_WAITS && (names->place.is_step || t.links & TASK_OPEN))
+    if (t.state != TASK_PAUSED && t.links & TASK_WAITS && t.links & (TASK_OPEN | TASK_OPENED))
         return explain_workflow(q, r, &t);
-    if (t.links & TASK_WAITS)
-        return explain_dependency(q, r, &t);
+    if (explain_read_holds(q, r, &t, &holds, &e))
+        return request_fail(q, &e);
+    if (names->place.signal.n)
+        return explain_signal(q, &t, &names->place, &holds);
     if (t.target == TARGET_WORKER && t.state == TASK_RUNNING)
         return explain_worker(q, r, &t);
-    bool done;
-    enum handled handled = explain_attempt(q, r, &t, &done);
-    if (done)
-        return handled;
-    return explain_ask_node(q, r, explain_query_new(q, &t), explain_on_node_answer);
+    return explain_own(q, r, &t, &holds);
 }

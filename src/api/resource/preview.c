@@ -1,13 +1,17 @@
 /* Future fires: of a body that is not stored, of one task, or of all tasks between two times, also as a count per
  * minute or hour. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
 #include "base/json/json.h"
+#include "base/rfc3339.h"
 #include "core/notify/check.h"
+#include "core/task/pause.h"
 #include "core/task/spawn.h"
+#include "core/time/recurrence_shown.h"
 
 enum {
     COUNT_DEFAULT = 10,
@@ -20,6 +24,8 @@ enum {
     MINUTE_MS = 60000,
     HOUR_MS = 3600000,
     NOTE_MAX = 1024,
+    HOLD_MAX = 320,
+    QUEUE_SHOWN = 200,
 };
 #define SPAN_MAX_MS (31LL * 86400000)
 
@@ -38,17 +44,75 @@ static const struct query_field preview_upcoming_fields[] = {
     { .name = "from", .kind = QUERY_TIME, .offset = offsetof(struct upcoming_params, from_ms) },
 };
 
-static void preview_write_fire(struct jw *w, const struct recurrence *rule, const struct occurrence *o)
+/* What holds all fires of a task up to a time. */
+struct preview_hold {
+    int64_t until_ms; /* 0: nothing holds them; INT64_MAX: nobody knows until when */
+    char text[HOLD_MAX];
+};
+
+/* Its pause, the tasks that it waits for, or else the pause of its queue. */
+static struct preview_hold preview_hold_of(struct request *q, const struct task *t)
+{
+    struct preview_hold h = { 0 };
+    struct catalog_cache *catalog = q->server->setup.catalog;
+    struct queue_rules r = catalog ? catalog_cache_queue(catalog, t->tenant, t->queue, NULL) : QUEUE_RULES_DEFAULT;
+    char until[RFC3339_TEXT + 1];
+    if (t->state == TASK_PAUSED && !task_paused_until_ms(t)) {
+        h.until_ms = INT64_MAX;
+        snprintf(h.text, sizeof h.text, "not while it is paused");
+    } else if (t->links & TASK_WAITS) {
+        h.until_ms = INT64_MAX;
+        snprintf(h.text, sizeof h.text, "not before the tasks that it waits for have ended");
+    } else if (queue_is_paused(&r, q->now_ms)) {
+        h.until_ms = r.paused_until_ms ? r.paused_until_ms : INT64_MAX;
+        rfc3339_format(r.paused_until_ms, until);
+        snprintf(h.text, sizeof h.text, "not while its queue " STR_FMT " is paused%s%s",
+                 STR_ARG(str_utf8_cut(t->queue, QUEUE_SHOWN)), r.paused_until_ms ? ", until " : "",
+                 r.paused_until_ms ? until : "");
+    }
+    return h;
+}
+
+static void preview_add_hold(struct buf *note, const struct preview_hold *h, int64_t at_ms)
+{
+    if (at_ms < h->until_ms)
+        buf_printf(note, "%s%s", note->n ? "; " : "", h->text);
+}
+
+static void preview_write_at(struct jw *w, int64_t at_ms, bool fires, struct buf *note, const struct preview_hold *h)
+{
+    if (fires)
+        preview_add_hold(note, h, at_ms);
+    jw_object(w);
+    jw_kv_time(w, "at", at_ms);
+    jw_kv_cstr(w, "note", note->n ? buf_cstr(note) : NULL);
+    if (!fires)
+        jw_kv_bool(w, "skipped", true);
+    jw_object_end(w);
+}
+
+static void preview_write_fire(struct jw *w, const struct recurrence *rule, const struct occurrence *o,
+                               const struct preview_hold *h)
 {
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, NOTE_MAX);
     occurrence_explain(rule, o, &note);
-    jw_object(w);
-    jw_kv_time(w, "at", o->at_ms);
-    jw_kv_cstr(w, "note", note.n ? buf_cstr(&note) : NULL);
-    if (!o->fires)
-        jw_kv_bool(w, "skipped", true);
-    jw_object_end(w);
+    preview_write_at(w, o->at_ms, o->fires, &note, h);
+}
+
+/* At the end of a pause, catch_up_mode decides over the times that were missed. Returns whether one runs then. */
+static bool preview_write_resume(struct jw *w, const struct task *t, int64_t until_ms, const struct preview_hold *h)
+{
+    static const char *const runs[] = { [CATCH_UP_ONE] = "the latest one runs now",
+                                        [CATCH_UP_ALL] = "all of them run now",
+                                        [CATCH_UP_NONE] = "none of them runs" };
+    bool fires = t->schedule.catch_up != CATCH_UP_NONE;
+    cleanup_with(buf_release) struct buf note;
+    buf_init(&note, NOTE_MAX);
+    buf_printf(&note, "its pause ends; of the times that it has missed, %s (catch_up_mode)",
+               runs[t->schedule.catch_up]);
+    preview_write_at(w, until_ms, fires, &note, h);
+    return fires;
 }
 
 /* The runs that max_runs still allows. runs_count includes those before the cursor. */
@@ -59,20 +123,40 @@ static int64_t preview_runs_left(const struct task *t)
 
 /* Skipped occurrences are shown in their place, but do not count among the fires asked for. */
 static void preview_write_fires(struct jw *w, const struct task *t, const struct recurrence *rule, int64_t count,
-                                int64_t from_ms)
+                                int64_t from_ms, const struct preview_hold *h)
 {
     struct occurrence o;
-    int64_t left = preview_runs_left(t);
+    int64_t left = preview_runs_left(t), resumes_ms = task_paused_until_ms(t);
     size_t fires = 0;
+    if (from_ms < resumes_ms) {
+        bool missed = recurrence_next(rule, from_ms, &o) && o.at_ms < resumes_ms;
+        bool runs = missed && left > 0 && preview_write_resume(w, t, resumes_ms, h);
+        fires += runs;
+        left -= runs;
+        from_ms = resumes_ms;
+    }
     for (size_t lines = 0; lines < 2 * COUNT_MAX && fires < (size_t)count; lines++) {
-        if (!recurrence_next_or_skip(rule, from_ms, &o))
+        if (!recurrence_next_shown(rule, from_ms, &o))
             return;
         if (o.fires && o.scheduled_ms >= t->cursor_ms && left-- == 0)
             return;
-        preview_write_fire(w, rule, &o);
+        preview_write_fire(w, rule, &o, h);
         fires += o.fires;
-        from_ms = o.at_ms + 1;
+        from_ms = occurrence_behind(rule, &o);
     }
+}
+
+static void preview_write_once(struct jw *w, const struct task *t, int64_t from_ms, const struct preview_hold *h)
+{
+    int64_t resumes_ms = task_paused_until_ms(t), at_ms = max_of(t->due_ms, resumes_ms);
+    cleanup_with(buf_release) struct buf note;
+    buf_init(&note, NOTE_MAX);
+    if (at_ms < from_ms)
+        return;
+    buf_text(&note, t->attempts ? "a retry" : "");
+    if (resumes_ms > t->due_ms)
+        buf_printf(&note, "%sits pause ends", note.n ? "; " : "");
+    preview_write_at(w, at_ms, true, &note, h);
 }
 
 /* What the user may not have meant. */
@@ -102,6 +186,7 @@ static enum handled preview_answer(struct request *q, const struct task *t, cons
     struct recurrence rule;
     cleanup_with(rule_base_release) struct rule_base base = { 0 };
     bool recurring = t->kind == TASK_RECURRING;
+    struct preview_hold hold = preview_hold_of(q, t);
     if (recurring && task_rule(t, q->server->setup.zones, q->server->setup.catalog, &rule, &base, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
@@ -110,12 +195,10 @@ static enum handled preview_answer(struct request *q, const struct task *t, cons
     jw_key(&w, "upcoming");
     jw_array(&w);
     if (recurring && !task_is_final(t->state)) {
-        preview_write_fires(&w, t, &rule, p->count, max_of(p->from_ms, spawn_decided_until(t, &rule, q->now_ms)));
-    } else if (!task_is_final(t->state) && t->due_ms >= p->from_ms) {
-        jw_object(&w);
-        jw_kv_time(&w, "at", t->due_ms);
-        jw_kv_cstr(&w, "note", t->attempts ? "a retry" : NULL);
-        jw_object_end(&w);
+        preview_write_fires(&w, t, &rule, p->count, max_of(p->from_ms, spawn_decided_until(t, &rule, q->now_ms)),
+                            &hold);
+    } else if (!task_is_final(t->state)) {
+        preview_write_once(&w, t, p->from_ms, &hold);
     }
     jw_array_end(&w);
     preview_write_warnings(&w, q, t, recurring && !task_is_final(t->state) ? &rule : NULL);
@@ -227,12 +310,16 @@ static void preview_add_fire(struct forecast *f, const struct task *t, int64_t a
     f->fires[f->fire_count++] = (struct fire){ at_ms, t->id, t->name, note };
 }
 
-static const char *preview_note_of(struct forecast *f, const struct recurrence *rule, const struct occurrence *o)
+/* rule NULL: of a task that fires once. */
+static const char *preview_note_of(struct forecast *f, const struct recurrence *rule, const struct occurrence *o,
+                                   const struct preview_hold *h)
 {
     struct str kept;
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, NOTE_MAX);
-    occurrence_explain(rule, o, &note);
+    if (rule)
+        occurrence_explain(rule, o, &note);
+    preview_add_hold(&note, h, o->at_ms);
     return note.n && arena_str(&f->q->arena, buf_str(&note), &kept) ? kept.p : NULL;
 }
 
@@ -269,6 +356,7 @@ static void preview_add_recurring(struct forecast *f, const struct task *t)
     if (task_rule(t, setup->zones, setup->catalog, &rule, &base, &e))
         return; /* its time zone is gone: the spawner logs it */
     int64_t left = preview_runs_left(t);
+    struct preview_hold hold = preview_hold_of(f->q, t);
     int64_t from_ms = max_of(f->params->first_ms, spawn_decided_until(t, &rule, f->q->now_ms));
     size_t most = f->counts ? SIZE_MAX : (size_t)f->params->limit + 1;
     for (; most > 0; most--, from_ms = o.at_ms + 1) {
@@ -282,8 +370,15 @@ static void preview_add_recurring(struct forecast *f, const struct task *t)
         f->steps++;
         if (o.scheduled_ms >= t->cursor_ms && left-- == 0)
             return;
-        preview_add_fire(f, t, o.at_ms, f->counts ? NULL : preview_note_of(f, &rule, &o));
+        preview_add_fire(f, t, o.at_ms, f->counts ? NULL : preview_note_of(f, &rule, &o, &hold));
     }
+}
+
+static void preview_add_once(struct forecast *f, const struct task *t)
+{
+    struct preview_hold hold = preview_hold_of(f->q, t);
+    struct occurrence o = { .at_ms = t->due_ms };
+    preview_add_fire(f, t, t->due_ms, f->counts ? NULL : preview_note_of(f, NULL, &o, &hold));
 }
 
 static enum err preview_collect(struct forecast *f, struct reader *r, bool recurring, struct error *e)
@@ -311,7 +406,7 @@ static enum err preview_collect(struct forecast *f, struct reader *r, bool recur
             if (recurring)
                 preview_add_recurring(f, &page.tasks.v[i]);
             else
-                preview_add_fire(f, &page.tasks.v[i], page.tasks.v[i].due_ms, NULL);
+                preview_add_once(f, &page.tasks.v[i]);
         }
         filter.before = page.next_before;
     }

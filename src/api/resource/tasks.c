@@ -301,6 +301,7 @@ static void tasks_write_lease(struct jw *w, const struct lease_row *l)
         jw_raw(w, l->progress);
     else
         jw_null(w);
+    jw_kv_bool(w, "cancel_requested", l->is_ended);
     jw_object_end(w);
 }
 

@@ -51,11 +51,12 @@ struct recall_answer {
     atomic_int state; /* enum recall_state. GIVEN_UP: the client got 409, and the owner leaves the task unchanged */
 };
 
-/* What will happen to a task, as its node sees it. The answer is given once, on any thread. The task and the facts stay
- * valid until then. */
+/* What will happen to a task, as its node sees it. The answer is given once, on any thread. The task, its holds and the
+ * facts stay valid until then. */
 struct explain_answer {
     void (*done)(struct explain_answer *answer);
     const struct task *task;
+    const struct explain_holds *holds; /* NULL: none */
     const struct explain_facts *facts;
     struct explanation explanation;
 };

@@ -56,6 +56,8 @@ static void explain_write_outcome(const json_t *x, int64_t now_ms, struct buf *o
         buf_printf(out, "Ahead of it in its line: %lld\n", (long long)position);
     if (str_eq(json_text_at(x, "outcome"), S("UNKNOWN")) && !runs) /* of a run that goes on, the sentence says all */
         explain_write_unknown(x, out);
+    if (str_eq(json_text_at(x, "outcome"), S("EXPIRED")) && !json_time_at(x, "estimate", &ms))
+        buf_text(out, "Expires when it is resumed\n");
     moment_text(x, "estimate", now_ms, when);
     for (size_t i = 0; i < array_count(rows) && json_time_at(x, "estimate", &ms); i++)
         if (str_eq(json_text_at(x, "outcome"), str_from(rows[i].outcome)))

@@ -1,6 +1,6 @@
 /* A table of sentences, one for each note, that say why an occurrence is not at the time that its rule names. */
 #include "base/duration.h"
-#include "core/time/recurrence.h"
+#include "core/time/recurrence_internal.h"
 
 static void occurrence_explain_add_time_of_day(struct buf *out, int64_t local)
 {
@@ -34,6 +34,8 @@ void occurrence_explain(const struct recurrence *r, const struct occurrence *o, 
         const char *after;
     } rows[] = {
         { NOTE_DAY_EXCLUDED, "skipped: ", DATE, " is excluded by the calendar" },
+        { NOTE_MERGED, "skipped: moved from ", DATE,
+          ", which the calendar excludes, to a time at which another one fires" },
         { NOTE_GAP_SKIPPED, "skipped: ", TIME, " does not exist that day, the clock is set forward over it" },
         { NOTE_MOVED, "moved from ", DATE, ", which the calendar excludes" },
         { NOTE_GAP_SHIFTED, "", TIME, " does not exist that day; fires when the clock has been set forward" },
@@ -57,5 +59,9 @@ void occurrence_explain(const struct recurrence *r, const struct occurrence *o, 
         }
         buf_text(out, rows[i].after);
         separator = "; ";
+    }
+    if (!o->fires && o->count > 1) {
+        buf_printf(out, "%s%lld times, the last at ", separator, (long long)o->count);
+        occurrence_explain_add_time_of_day(out, floor_div(recurrence_local_ms(r, o->last_ms), 1000));
     }
 }

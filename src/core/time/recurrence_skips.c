@@ -6,6 +6,7 @@
  * Times of day are the same on each day, so the calendar treats all times of a cron rule on one day alike. Steps of an
  * interval are treated alike too, unless a clock change lies between the two days. */
 #include "core/time/recurrence_internal.h"
+#include "core/time/recurrence_shown.h"
 
 /* What becomes of a nominal time on an excluded day. */
 enum skip_fate { FATE_MOVED, FATE_MERGED, FATE_DROPPED };
@@ -244,6 +245,24 @@ bool recurrence_run_before(const struct recurrence *r, int64_t first_ms, int64_t
         return false;
     *ret = o;
     return true;
+}
+
+bool recurrence_next_shown(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
+{
+    struct occurrence one, run;
+    bool found = recurrence_next_or_skip(r, from_ms, &one);
+    bool by_day = recurrence_next_entry(r, from_ms, INT64_MAX, &run) && !run.fires && !(run.notes & NOTE_GAP_SHIFTED) &&
+                  run.notes & (NOTE_DAY_EXCLUDED | NOTE_MERGED);
+    if (by_day && (!found || run.at_ms <= one.at_ms || one.notes & NOTE_DAY_EXCLUDED)) {
+        run.nominal_local = floor_div(recurrence_local_ms(r, run.scheduled_ms), 1000);
+        *ret = run;
+        return true;
+    }
+    one.last_ms = one.at_ms - recurrence_spread(r);
+    one.count = 1;
+    if (found)
+        *ret = one;
+    return found;
 }
 
 int64_t occurrence_behind(const struct recurrence *r, const struct occurrence *o)

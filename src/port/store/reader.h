@@ -173,6 +173,7 @@ struct tenant_usage {
 struct lease_row {
     int64_t fence, until_ms;
     struct str worker, progress;
+    bool is_ended; /* its user wants it ended, as lease_renewal.ret_ended says */
 };
 
 /* Tasks with secrets, for OP_RESEAL. Of each only id, tenant, kind, parent, state and target_config are set. */

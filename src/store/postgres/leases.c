@@ -176,6 +176,20 @@ enum err postgres_leases_expired(struct store_postgres *s, struct op *base)
 
 /* ---- reading a lease ---- */
 
+static enum err pg_lease_abort_requested(struct pg_reader *r, struct uuid task, int64_t fence, bool *ret,
+                                         struct error *e)
+{
+    static const struct pg_statement requested = { "read_lease_ended",
+                                                   "SELECT 1 FROM wishes WHERE task_id = $1 AND fence = $2 AND abort" };
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    pg_add_uuid(pg_reader_params(r), task);
+    pg_add_i64(&r->params, fence);
+    if (pg_reader_run(r, false, &requested, &got, e))
+        return e->code;
+    *ret = got.rows > 0;
+    return ERR_OK;
+}
+
 enum err reader_postgres_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
                                struct lease_row *ret, struct error *e)
 {
@@ -188,7 +202,8 @@ enum err reader_postgres_lease(struct reader *base, int32_t tenant, struct uuid 
     e = pg_reader_error(base, e);
     pg_add_uuid(pg_reader_params(r), task);
     pg_add_i32(&r->params, tenant);
-    if (pg_reader_run_one(r, &of_task, &table_task_leases, a, &lease, e))
+    if (pg_reader_run_one(r, &of_task, &table_task_leases, a, &lease, e) ||
+        pg_lease_abort_requested(r, task, lease.row.fence, &lease.row.is_ended, e))
         return e->code;
     *ret = lease.row;
     return ERR_OK;

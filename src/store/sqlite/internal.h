@@ -675,6 +675,7 @@ enum reader_statement {
     RD_HITS,
     RD_RECORDS,
     RD_RECORDS_DUE,
+    RD_ABORT_REQUESTED,
     RD_SEALED,
     RD_SEALED_PAGE,
     RD_AUDIT,

@@ -29,13 +29,13 @@ enum err sqlite_task_lease_leave(struct store_sqlite *s, const struct guards *g,
 
 /* ---- OP_LEASE_RENEW ---- */
 
-static enum err sqlite_lease_abort_requested(struct store_sqlite *s, const struct lease_renewal *k, bool *ret,
-                                             struct error *e)
+/* st: ST_ABORT_REQUESTED, or the same of a reader. */
+static enum err sqlite_lease_abort_requested(struct conn *c, sqlite3_stmt *st, const struct uuid *task, int64_t fence,
+                                             bool *ret, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_ABORT_REQUESTED);
-    (void)bind_uuid(st, 1, &k->id);
-    sqlite3_bind_int64(st, 2, k->fence);
-    if (conn_step(&s->conn, st, ret, e))
+    (void)bind_uuid(st, 1, task);
+    sqlite3_bind_int64(st, 2, fence);
+    if (conn_step(c, st, ret, e))
         return e->code;
     sqlite3_reset(st);
     return ERR_OK;
@@ -56,7 +56,8 @@ static enum err sqlite_lease_renew_one(struct store_sqlite *s, int32_t tenant, s
         return e->code;
     k->ret_kept = sqlite3_changes(s->conn.db) > 0;
     k->ret_ended = false;
-    return k->ret_kept ? sqlite_lease_abort_requested(s, k, &k->ret_ended, e) : ERR_OK;
+    st = writer_stmt(s, ST_ABORT_REQUESTED);
+    return k->ret_kept ? sqlite_lease_abort_requested(&s->conn, st, &k->id, k->fence, &k->ret_ended, e) : ERR_OK;
 }
 
 enum err sqlite_lease_renew(struct store_sqlite *s, struct op *base)
@@ -181,6 +182,9 @@ enum err reader_sqlite_lease(struct reader *base, int32_t tenant, struct uuid ta
         return e->code;
     if (!found)
         return reader_not_found("lease", e);
+    st = conn_stmt(&r->conn, RD_ABORT_REQUESTED);
+    if (sqlite_lease_abort_requested(&r->conn, st, &task, lease.row.fence, &lease.row.is_ended, e))
+        return e->code;
     *ret = lease.row;
     return ERR_OK;
 }

@@ -82,6 +82,7 @@ static const char *const reader_sql[] = {
                  "FROM task_leases AS l CROSS JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING
                  " AND t.fence = l.fence WHERE l.task_id = ?1 AND l.tenant_id = ?2",
     [RD_WORKERS] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+    [RD_ABORT_REQUESTED] = "SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2 AND abort",
     [RD_SEALED] = "SELECT 1 FROM tasks WHERE instr(target_config, '\"enc:1:' || ?1) UNION ALL "
                   "SELECT 1 FROM definitions WHERE instr(text, '\"enc:1:' || ?1) UNION ALL "
                   "SELECT 1 FROM catalog WHERE instr(doc, '\"enc:1:' || ?1) LIMIT 1",

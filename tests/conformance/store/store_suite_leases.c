@@ -253,10 +253,13 @@ static void a_worker_is_told_each_time_that_its_user_wants_it_ended(void **state
     struct op_recall give_back = { .id = t.id, .fence = leased.fence };
     assert_ok(recall_with(w, &give_back), &give_back.op.error);
     assert_false(keep(w, &leased, NOW + 1).ret_ended);
+    struct lease_row row;
+    assert_true(is_leased(w, TENANT, t.id, &row) && !row.is_ended);
     struct op_recall recall_request = { .id = t.id, .fence = leased.fence, .abort = true };
     assert_ok(recall_with(w, &recall_request), &recall_request.op.error);
     assert_true(uuid_eq(recall_request.ret_owner, node));
     assert_true(keep(w, &leased, NOW + 1).ret_ended && keep(w, &leased, NOW + 1).ret_ended);
+    assert_true(is_leased(w, TENANT, t.id, &row) && row.is_ended);
     assert_false(beat(w, node).ret_recall_requested); /* the node has nothing to give back */
     assert_int_equal(recall_requests_of(w, node, 5).ret_count, 0);
     assert_true(keep(w, &leased, NOW + 1).ret_ended);
@@ -265,6 +268,7 @@ static void a_worker_is_told_each_time_that_its_user_wants_it_ended(void **state
     assert_true(settle_with(w, &v));
     struct tasks again = lease_some(w, 1);
     assert_false(keep(w, &again.v[0], NOW + 1).ret_ended);
+    assert_true(is_leased(w, TENANT, t.id, &row) && !row.is_ended);
 }
 
 /* ---- OP_LEASES_EXPIRED ---- */

@@ -345,6 +345,151 @@ static void a_pause_without_an_end_lets_it_expire_or_says_that_nobody_knows(void
     assert_outcome(&x, EXPLAIN_WILL_EXPIRED, NOW + 4000);
 }
 
+/* ---- what the task itself waits for ---- */
+
+static struct explanation why_held(struct world *w, struct task t, enum task_state state, struct explain_hold hold)
+{
+    struct explain_holds holds = { .n = 1, .v = { hold } };
+    struct explanation x;
+    t.state = state;
+    t.links |= hold.gate == EXPLAIN_DEPENDENCY ? TASK_WAITS : 0;
+    explain_held_row(w, &t, &holds, &x);
+    return x;
+}
+
+static struct explain_hold paused_until(int64_t until_ms)
+{
+    return (struct explain_hold){ .gate = EXPLAIN_PAUSED,
+                                  .until_ms = until_ms,
+                                  .why = until_ms ? NULL : "a person must resume it",
+                                  .text = "it is paused" };
+}
+
+static void assert_gates(const struct explanation *x, const char *wanted)
+{
+    char found[400] = "";
+    for (size_t i = 0; i < x->n; i++)
+        snprintf(found + strlen(found), sizeof found - strlen(found), "%s%s", i ? " " : "",
+                 explain_gate_name(x->steps[i].gate));
+    assert_string_equal(found, wanted);
+}
+
+static void a_pause_of_the_task_hides_no_gate_behind_it(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = plain_task(1, NOW + 3000);
+    struct explanation x = why_held(w, t, TASK_PAUSED, paused_until(NOW + 2000));
+    assert_outcome(&x, EXPLAIN_WILL_RUN, NOW + 3000);
+    assert_gates(&x, "paused due_time");
+    x = why_held(w, t, TASK_PAUSED, paused_until(NOW + 4000));
+    assert_outcome(&x, EXPLAIN_WILL_RUN, NOW + 4000);
+    assert_gates(&x, "paused");
+    put_pause(w, 0);
+    x = why_held(w, t, TASK_PAUSED, paused_until(NOW + 2000));
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_gates(&x, "paused due_time queue_paused");
+    assert_non_null(strstr(x.text, "When it starts cannot be known: a person must resume the queue"));
+    put_pause(w, NOW + 9000);
+    x = why_held(w, t, TASK_PAUSED, paused_until(NOW + 2000));
+    assert_outcome(&x, EXPLAIN_WILL_RUN, NOW + 9000);
+    x = why_held(w, t, TASK_PAUSED, paused_until(0));
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_gates(&x, "paused due_time queue_paused");
+}
+
+static void a_full_queue_or_a_taken_key_is_told_of_a_paused_task(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .concurrent = 1 });
+    struct task runs = plain_task(1, NOW), t = plain_task(2, NOW);
+    runs.concurrency_key = t.concurrency_key = S("k");
+    runs.concurrency_limit = t.concurrency_limit = 1;
+    add_task(w, runs);
+    settle_down(w);
+    assert_true(is_running(w, &runs));
+    struct explanation x = why_held(w, t, TASK_PAUSED, paused_until(NOW + 2000));
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_gates(&x, "paused queue_concurrency concurrency_key");
+    t.queue = S("another"); /* of which the node knows no task */
+    x = why_held(w, t, TASK_PAUSED, paused_until(NOW + 2000));
+    assert_gates(&x, "paused concurrency_key");
+    x = why_held(w, t, TASK_PAUSED, paused_until(0)); /* what runs now may be over then */
+    assert_gates(&x, "paused");
+}
+
+/* A claim cannot come to a task of which the node has no lane, but others may have all slots. */
+static void a_full_node_is_told_of_a_paused_task(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    for (int i = 1; i <= SLOTS; i++)
+        task_due(w, i, NOW);
+    settle_down(w);
+    struct task t = plain_task(9, NOW);
+    t.queue = S("another");
+    struct explanation x = why_held(w, t, TASK_PAUSED, paused_until(NOW + 2000));
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_gates(&x, "paused backlog");
+}
+
+static void a_paused_task_expires_when_it_is_resumed(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = plain_task(1, NOW + 2000);
+    t.expires_after_ms = 2000;
+    struct explanation x = why_held(w, t, TASK_PAUSED, paused_until(NOW + 14000));
+    assert_outcome(&x, EXPLAIN_WILL_EXPIRED, NOW + 14000);
+    assert_gates(&x, "paused expired");
+    assert_string_equal(x.steps[1].text, "it expires when it is resumed, at 2026-03-03T10:00:14.000Z");
+    x = why_held(w, t, TASK_PAUSED, paused_until(NOW + 3000));
+    assert_outcome(&x, EXPLAIN_WILL_RUN, NOW + 3000);
+    put_pause(w, 0);
+    x = why_held(w, t, TASK_PAUSED, paused_until(NOW + 3000));
+    assert_outcome(&x, EXPLAIN_WILL_EXPIRED, NOW + 4000);
+    x = why_held(w, t, TASK_PAUSED, paused_until(0));
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_non_null(strstr(x.text, "If it has not started by 2026-03-03T10:00:04.000Z, it expires when it is resumed"));
+    set_clock(w, NOW + 4000);
+    x = why_held(w, t, TASK_PAUSED, paused_until(0));
+    assert_outcome(&x, EXPLAIN_WILL_EXPIRED, 0);
+    assert_non_null(strstr(x.text, "It expires when it is resumed and will not run"));
+}
+
+static void tasks_that_it_waits_for_hide_no_gate_behind_them(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = plain_task(1, NOW + HOUR);
+    t.expires_after_ms = 2000; /* counts from the end of the last one */
+    struct explain_hold waits = { .gate = EXPLAIN_DEPENDENCY, .why = "nobody knows when they end", .text = "it waits" };
+    struct explanation x = why_held(w, t, TASK_BLOCKED, waits);
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_gates(&x, "dependency due_time");
+    assert_int_equal(x.steps[1].until_ms, NOW + HOUR);
+    put_pause(w, 0);
+    t.due_ms = NOW;
+    x = why_held(w, t, TASK_BLOCKED, waits);
+    assert_gates(&x, "dependency queue_paused");
+    assert_non_null(strstr(x.text, "it waits. When it starts cannot be known: nobody knows when they end"));
+}
+
+static void a_task_that_runs_on_another_node_is_not_said_to_be_lost(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = plain_task(1, NOW);
+    struct explanation x;
+    t.state = TASK_RUNNING;
+    t.fence = 7;
+    explain_row(w, &t, &x);
+    assert_outcome(&x, EXPLAIN_WILL_RUN, 0);
+    assert_int_equal(x.gate, EXPLAIN_RUNNING);
+    assert_non_null(strstr(x.text, "another node has claimed it: it runs there, or its outcome is being written"));
+}
+
 static void its_position_in_the_line_of_a_rate(void **state)
 {
     struct world *w = *state;
@@ -513,6 +658,12 @@ int main(void)
         node_test(every_gate_ahead_in_order),
         node_test(an_expiry_before_the_end_of_a_pause_wins),
         node_test(a_pause_without_an_end_lets_it_expire_or_says_that_nobody_knows),
+        node_test(a_pause_of_the_task_hides_no_gate_behind_it),
+        node_test(a_full_queue_or_a_taken_key_is_told_of_a_paused_task),
+        node_test(a_full_node_is_told_of_a_paused_task),
+        node_test(a_paused_task_expires_when_it_is_resumed),
+        node_test(tasks_that_it_waits_for_hide_no_gate_behind_them),
+        node_test(a_task_that_runs_on_another_node_is_not_said_to_be_lost),
         node_test(its_position_in_the_line_of_a_rate),
         node_test(a_task_that_waits_for_a_connection_has_not_started),
         node_test(a_run_that_a_breaker_holds_makes_the_next_one_be_skipped),

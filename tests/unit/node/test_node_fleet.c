@@ -512,6 +512,7 @@ static void a_task_that_waits_in_the_queue_for_a_worker_is_not_said_to_run(void 
     struct task row = row_of(w, &t[1], &a);
     explain_row(w, &row, &why);
     assert_int_equal(why.gate, EXPLAIN_RUNNING);
+    assert_non_null(strstr(why.text, "a worker runs it, or will take it from the fleet's queue")); /* it is not known */
     t[2] = add_task(w, plain_task(3, NOW));
     rest(w);
     assert_int_equal(held(w), 3);

@@ -9,7 +9,7 @@
 #include "cli/command/next/calendar.h"
 #include "cli/table.h"
 #include "cli/when.h"
-#include "core/time/recurrence.h"
+#include "core/time/recurrence_shown.h"
 
 enum { COUNT_MAX = 100000, OUT_MAX = 4 << 20, FLUSH_AT = 64 * 1024, LOCAL_TEXT = 48, PAGE_CELLS = 3 * 500 };
 
@@ -273,7 +273,7 @@ static int64_t next_print_fires(struct cli *cli, const struct next_query *q, str
     bool is_first = true;
     struct occurrence f;
     while (fires < q->count && from_ms < q->to_ms) {
-        bool found = q->skips ? recurrence_next_or_skip(&q->rule, from_ms, &f) : recurrence_next(&q->rule, from_ms, &f);
+        bool found = q->skips ? recurrence_next_shown(&q->rule, from_ms, &f) : recurrence_next(&q->rule, from_ms, &f);
         if (!found || f.at_ms >= q->to_ms)
             break;
         if (t && is_first)
@@ -281,7 +281,7 @@ static int64_t next_print_fires(struct cli *cli, const struct next_query *q, str
         is_first = false;
         next_add_line(q, &f, t, out);
         fires += f.fires;
-        from_ms = f.at_ms + 1;
+        from_ms = occurrence_behind(&q->rule, &f);
         if (!next_flush(cli, t, out))
             return fires;
     }
