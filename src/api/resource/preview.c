@@ -64,14 +64,15 @@ static void preview_write_fires(struct jw *w, const struct task *t, const struct
     struct occurrence o;
     int64_t left = preview_runs_left(t);
     size_t fires = 0;
+    struct recurrence_walk walk;
+    recurrence_walk_begin(&walk, rule, from_ms);
     for (size_t lines = 0; lines < 2 * COUNT_MAX && fires < (size_t)count; lines++) {
-        if (!recurrence_next_or_skip(rule, from_ms, &o))
+        if (!recurrence_walk_next(&walk, &o))
             return;
         if (o.fires && o.scheduled_ms >= t->cursor_ms && left-- == 0)
             return;
         preview_write_fire(w, rule, &o);
         fires += o.fires;
-        from_ms = o.at_ms + 1;
     }
 }
 
@@ -273,7 +274,7 @@ static void preview_add_recurring(struct forecast *f, const struct task *t)
     size_t most = f->counts ? SIZE_MAX : (size_t)f->params->limit + 1;
     for (; most > 0; most--, from_ms = o.at_ms + 1) {
         f->cut = f->cut || f->steps == STEPS_MAX;
-        if (f->steps == STEPS_MAX || !recurrence_next(&rule, from_ms, &o) || o.at_ms >= f->params->to_ms)
+        if (f->steps == STEPS_MAX || !recurrence_next_before(&rule, from_ms, f->params->to_ms, &o))
             return;
         if (f->counts && preview_is_regular(t)) {
             preview_count_regular(f, t, o.at_ms);

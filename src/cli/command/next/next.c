@@ -272,8 +272,11 @@ static int64_t next_print_fires(struct cli *cli, const struct next_query *q, str
     int64_t from_ms = q->from_ms, fires = 0;
     bool is_first = true;
     struct occurrence f;
+    struct recurrence_walk walk;
+    recurrence_walk_begin(&walk, &q->rule, from_ms);
     while (fires < q->count && from_ms < q->to_ms) {
-        bool found = q->skips ? recurrence_next_or_skip(&q->rule, from_ms, &f) : recurrence_next(&q->rule, from_ms, &f);
+        bool found =
+            q->skips ? recurrence_walk_next(&walk, &f) : recurrence_next_before(&q->rule, from_ms, q->to_ms, &f);
         if (!found || f.at_ms >= q->to_ms)
             break;
         if (t && is_first)
