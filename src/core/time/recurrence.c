@@ -14,6 +14,7 @@
 #include "core/time/recurrence_internal.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 /* No clock change is much larger than a day: further than this from a border, local times are unique. */
 enum { BORDER_S = 2 * DAY_S };
@@ -288,6 +289,31 @@ static void recurrence_find_moved_step(const struct recurrence *r, int64_t sourc
     }
 }
 
+static int64_t recurrence_common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* No step that is moved to `day` arrives in [from_ms, the result): a move changes a step by whole days and by
+ * differences of offsets only. Steps of a gap arrive at the clock change: if one is near, the result is from_ms. */
+static int64_t recurrence_first_arrival(const struct recurrence *r, int64_t day, int direction, int64_t from_ms)
+{
+    int64_t far = day + direction * (CALENDAR_REACH_DAYS + 1), ends = (max_of(day, far) + 2) * DAY_S;
+    int64_t unit = recurrence_common_divisor(r->interval_ms, DAY_MS);
+    struct tz_span span = tz_span_at(r->zone, (min_of(day, far) - 2) * DAY_S);
+    while (span.until < ends) {
+        span = tz_span_at(r->zone, span.until);
+        unit = recurrence_common_divisor(unit, llabs((int64_t)span.offset_s - span.offset_before_s) * 1000);
+    }
+    int64_t first = r->start_ms - floor_div(r->start_ms - from_ms, unit) * unit;
+    return tz_span_at(r->zone, floor_div(first, 1000)).from < floor_div(from_ms, 1000) ? first : from_ms;
+}
+
 /* Finds the first step that arrives on the business day `day` at or after from_ms: one of its own, or one of the
  * excluded days beside it. */
 static bool recurrence_find_step_on_day(const struct recurrence *r, int64_t day, int64_t from_ms,
@@ -299,7 +325,11 @@ static bool recurrence_find_step_on_day(const struct recurrence *r, int64_t day,
         recurrence_set_step_occurrence(r, ret, own, own, 0);
     int direction = r->calendar_policy == CALENDAR_NEXT_DAY ? -1 : 1;
     int64_t source = day + direction, from_local = recurrence_first_local_ms(r, from_ms);
-    for (int i = 0; i < CALENDAR_REACH_DAYS && !recurrence_is_business_day(r, source); i++, source += direction)
+    if (ret->at_ms == from_ms || recurrence_is_business_day(r, source))
+        return ret->at_ms != NONE;
+    int64_t first_ms = recurrence_first_arrival(r, day, direction, from_ms);
+    for (int i = 0; i < CALENDAR_REACH_DAYS && ret->at_ms > first_ms && !recurrence_is_business_day(r, source);
+         i++, source += direction)
         recurrence_find_moved_step(r, source, day, from_ms, from_local, ret);
     return ret->at_ms != NONE;
 }

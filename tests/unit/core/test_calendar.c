@@ -268,6 +268,39 @@ static void a_calendar_that_is_closed_for_a_century_costs_little(void **state)
     tz_unref(z);
 }
 
+/* A business day takes the steps of a whole closed year: 1000 fires, and the first entry, of intervals of all sizes. */
+static void steps_of_a_closed_year_cost_little(void **state)
+{
+    (void)state;
+    static int32_t included[170];
+    static uint64_t words[CALENDAR_WORDS];
+    static const int64_t intervals[] = { 1000, 7000, 60000, 61000, 3600000, 86399000, 2 * DAY_MS, 400 * DAY_MS };
+    int64_t now_ms = at("2026-11-06T00:00:00Z"), begun_ms = cpu_ms();
+    struct tz *z = zone("Europe/Berlin");
+    for (int i = 0; i < (int)array_count(included); i++)
+        included[i] = (int32_t)(now_ms / DAY_MS) + 300 + (CALENDAR_REACH_DAYS + 1) * i;
+    struct calendar c = { .excluded_weekdays = 0x7f, .included = included, .included_count = array_count(included) };
+    calendar_fill_words(&c, words);
+    c.words = words;
+    for (size_t i = 0; i < 2 * array_count(intervals); i++) {
+        struct recurrence r = { .kind = RECUR_INTERVAL,
+                                .interval_ms = intervals[i / 2],
+                                .zone = z,
+                                .start_ms = now_ms,
+                                .end_ms = INT64_MAX,
+                                .calendar = &c,
+                                .calendar_policy = i % 2 ? CALENDAR_NEXT_DAY : CALENDAR_PREVIOUS_DAY };
+        struct occurrence o;
+        int fires = 0;
+        for (int64_t from_ms = now_ms; fires < 1000 && recurrence_next(&r, from_ms, &o); fires++)
+            from_ms = o.at_ms + 1;
+        assert_true(fires > 100);
+        assert_true(recurrence_next_entry(&r, now_ms, INT64_MAX, &o));
+    }
+    assert_true(cpu_ms() - begun_ms < 8000);
+    tz_unref(z);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -289,6 +322,7 @@ int main(void)
         cmocka_unit_test(the_next_occurrence_is_found_as_if_each_day_was_tried),
         cmocka_unit_test(the_last_day_of_a_calendar_has_both_copies),
         cmocka_unit_test(a_calendar_that_is_closed_for_a_century_costs_little),
+        cmocka_unit_test(steps_of_a_closed_year_cost_little),
     };
     return cmocka_run_group_tests_name("calendar", tests, setup, teardown);
 }
