@@ -377,6 +377,91 @@ static enum err ical_add_dates(struct ical_reading *g, const struct ical_event *
     return rule ? ical_add_repeats(g, v, &ex, rule) : ical_add_unless_excluded(g, v, &ex, v->start);
 }
 
+/* ---- the parts of a rule ---- */
+
+/* The numbers that RFC 5545 allows. libical drops a part with others, or a rule with them has no dates. */
+static const struct ical_rule_part {
+    const char *name;
+    int min, max;
+    bool is_signed;    /* from the end, too: -1 is the last */
+    bool has_weekdays; /* MO, 2TU, -1FR; numbers do not stand alone */
+} ical_rule_parts[] = {
+    { "BYSECOND", 0, 60, false, false },        { "BYMINUTE", 0, 59, false, false },
+    { "BYHOUR", 0, 23, false, false },          { "BYDAY", 1, 53, true, true },
+    { "BYMONTHDAY", 1, 31, true, false },       { "BYYEARDAY", 1, 366, true, false },
+    { "BYWEEKNO", 1, 53, true, false },         { "BYMONTH", 1, 12, false, false },
+    { "BYSETPOS", 1, 366, true, false },        { "COUNT", 1, INT32_MAX, false, false },
+    { "INTERVAL", 1, INT32_MAX, false, false },
+};
+
+static bool ical_ends_in_weekday(struct str text)
+{
+    static const char *const weekdays[] = { "SU", "MO", "TU", "WE", "TH", "FR", "SA" };
+    for (size_t i = 0; i < array_count(weekdays) && text.n >= 2; i++)
+        if (str_eq_nocase(str_sub(text, text.n - 2, text.n), str_from(weekdays[i])))
+            return true;
+    return false;
+}
+
+static bool ical_is_possible(const struct ical_rule_part *part, struct str text)
+{
+    int64_t number;
+    text = str_trim(text);
+    if (part->has_weekdays) {
+        if (!ical_ends_in_weekday(text))
+            return false;
+        text = str_sub(text, 0, text.n - 2);
+        if (text.n == 0)
+            return true;
+    }
+    bool has_sign = part->is_signed && text.n > 1 && (text.p[0] == '-' || text.p[0] == '+');
+    return str_to_i64(str_sub(text, has_sign, text.n), part->min, part->max, &number);
+}
+
+static enum err ical_check_rule_part(struct ical_reading *g, size_t line, struct str name, struct str values)
+{
+    struct str value;
+    size_t i = 0;
+    while (i < array_count(ical_rule_parts) && !str_eq_nocase(str_trim(name), str_from(ical_rule_parts[i].name)))
+        i++;
+    if (i == array_count(ical_rule_parts))
+        return ERR_OK; /* libical reads it */
+    const struct ical_rule_part *part = &ical_rule_parts[i];
+    bool has_value = false;
+    while (str_cut(&values, ',', &value)) {
+        char text[QUOTE_TEXT];
+        has_value = true;
+        if (ical_is_possible(part, value))
+            continue;
+        quote_text(str_trim(value), text);
+        return error_set(g->e, ERR_INVALID, "line %zu: the RRULE has the %s %s; it must be %d to %d%s%s", line,
+                         part->name, text, part->min, part->max, part->is_signed ? ", or negative" : "",
+                         part->has_weekdays ? ", before a weekday such as MO" : "");
+    }
+    return has_value ? ERR_OK : error_set(g->e, ERR_INVALID, "line %zu: the RRULE has an empty %s", line, part->name);
+}
+
+/* A line may be folded anywhere, also within a number. */
+static enum err ical_check_rule(struct ical_reading *g, size_t line, struct str folded)
+{
+    cleanup_with(buf_release) struct buf whole;
+    buf_init(&whole, ICAL_EVENT_BYTES);
+    for (size_t i = 0; i < folded.n; i++) {
+        bool breaks = folded.p[i] == '\r' || folded.p[i] == '\n';
+        bool is_fold = i && folded.p[i - 1] == '\n';
+        if (!breaks && !is_fold)
+            buf_char(&whole, folded.p[i]);
+    }
+    struct str rest = buf_str(&whole), part;
+    while (str_cut(&rest, ';', &part)) {
+        size_t equals = str_find(part, '=', 0);
+        if (equals < part.n &&
+            ical_check_rule_part(g, line, str_sub(part, 0, equals), str_sub(part, equals + 1, part.n)))
+            return g->e->code;
+    }
+    return ERR_OK;
+}
+
 /* ---- the file ---- */
 
 /* text is the event from BEGIN:VEVENT to END:VEVENT, reduced to the properties that are used. */
@@ -454,6 +539,9 @@ static enum err ical_take_line(struct ical_reading *g, struct ical_splitter *c, 
         return error_no_room(g->e);
     size_t row = c->event_depth == c->depth ? ical_find_property(name) : array_count(used_properties);
     if (row < array_count(used_properties)) {
+        if (used_properties[row].kind == ICAL_RRULE_PROPERTY &&
+            ical_check_rule(g, c->lines.number, ical_property_value(line)))
+            return g->e->code;
         c->seen |= 1U << row;
         buf_add(&c->event, line);
         if (line.p[line.n - 1] != '\n')

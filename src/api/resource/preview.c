@@ -129,7 +129,7 @@ static void preview_write_fires(struct jw *w, const struct task *t, const struct
     int64_t left = preview_runs_left(t), resumes_ms = task_paused_until_ms(t);
     size_t fires = 0;
     if (from_ms < resumes_ms) {
-        bool missed = recurrence_next(rule, from_ms, &o) && o.at_ms < resumes_ms;
+        bool missed = recurrence_next_before(rule, from_ms, resumes_ms, &o);
         bool runs = missed && left > 0 && preview_write_resume(w, t, resumes_ms, h);
         fires += runs;
         left -= runs;
@@ -361,7 +361,7 @@ static void preview_add_recurring(struct forecast *f, const struct task *t)
     size_t most = f->counts ? SIZE_MAX : (size_t)f->params->limit + 1;
     for (; most > 0; most--, from_ms = o.at_ms + 1) {
         f->cut = f->cut || f->steps == STEPS_MAX;
-        if (f->steps == STEPS_MAX || !recurrence_next(&rule, from_ms, &o) || o.at_ms >= f->params->to_ms)
+        if (f->steps == STEPS_MAX || !recurrence_next_before(&rule, from_ms, f->params->to_ms, &o))
             return;
         if (f->counts && preview_is_regular(t)) {
             preview_count_regular(f, t, o.at_ms);

@@ -227,7 +227,7 @@ static bool spawn_pass_taken(struct spawn_visit *v, const struct occurrence *o)
 static int64_t spawn_missed_before(const struct spawn_visit *v, int64_t cursor_ms)
 {
     struct occurrence first;
-    bool outage = recurrence_next(v->rule, cursor_ms, &first) && first.at_ms < v->now_ms - MISSED_MS;
+    bool outage = recurrence_next_before(v->rule, cursor_ms, v->now_ms - MISSED_MS, &first);
     return outage ? v->now_ms : INT64_MIN;
 }
 
@@ -479,5 +479,7 @@ int64_t spawn_first(const struct recurrence *rule, int64_t from_ms)
 
 int64_t spawn_decided_until(const struct task *recurring, const struct recurrence *rule, int64_t now_ms)
 {
-    return spawn_first(rule, now_ms + SPAWN_FAR_MS) < recurring->cursor_ms ? recurring->cursor_ms : 0;
+    struct occurrence o;
+    bool decided = recurrence_next_before(rule, now_ms + SPAWN_FAR_MS, recurring->cursor_ms, &o);
+    return decided ? recurring->cursor_ms : 0;
 }

@@ -206,6 +206,11 @@ bool calendar_of_doc(const struct calendar_doc *d, const char *name, struct aren
         !calendar_days(d->included, d->included_count, a, &c.included) ||
         !calendar_names(d->excluded, d->excluded_count, a, &c.excluded_names))
         return false;
+    uint64_t *words = arena_array(a, uint64_t, CALENDAR_WORDS);
+    if (!words)
+        return false;
+    calendar_fill_words(&c, words);
+    c.words = words;
     *ret = c;
     return true;
 }

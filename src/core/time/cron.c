@@ -241,19 +241,42 @@ int cron_next_in_day(const struct cron *c, int from)
     return hour < 0 ? -1 : cron_time_of_day(hour, cron_next_bit(c->minutes, 0), cron_next_bit(c->seconds, 0));
 }
 
-/* The matching days of this month, as bits. */
-static uint32_t cron_month_mask(const struct cron *c, int month, int length, int first)
+/* One month of a search, and the day of it from which on days count. */
+struct cron_month {
+    int64_t start; /* its first day */
+    int year, month, length, first;
+    int from; /* 1..31 */
+};
+
+static struct cron_month cron_month_of(int64_t day)
 {
-    return c->months >> month & 1 ? c->days[length - SHORTEST][first] : 0;
+    struct date d = date_of_day(day);
+    int64_t start = day - d.day + 1;
+    return (struct cron_month){ start, d.year, d.month, days_in_month(d.year, d.month), weekday_of(start), d.day };
+}
+
+static void cron_month_advance(struct cron_month *m)
+{
+    m->start += m->length;
+    m->first = (m->first + m->length) % WEEK;
+    m->year += m->month == MONTHS;
+    m->month = m->month % MONTHS + 1;
+    m->length = days_in_month(m->year, m->month);
+    m->from = 1;
+}
+
+/* The matching days of this month, as bits. */
+static uint32_t cron_month_mask(const struct cron *c, const struct cron_month *m)
+{
+    return c->months >> m->month & 1 ? c->days[m->length - SHORTEST][m->first] : 0;
 }
 
 bool cron_matches_day(const struct cron *c, int64_t day)
 {
     if (day < DAY_FIRST || day >= DAY_END)
         return false;
-    struct date d = date_of_day(day);
-    int first = weekday_of(day - d.day + 1);
-    return cron_month_mask(c, d.month, days_in_month(d.year, d.month), first) >> d.day & 1;
+    struct cron_month m = cron_month_of(day);
+    return cron_month_mask(c, &m) >> m.from & 1;
 }
 
 int64_t cron_next_day(const struct cron *c, int64_t day)
@@ -261,17 +284,32 @@ int64_t cron_next_day(const struct cron *c, int64_t day)
     day = max_of(day, (int64_t)DAY_FIRST);
     if (day >= DAY_END)
         return INT64_MAX;
-    struct date d = date_of_day(day);
-    int64_t month_start = day - d.day + 1;
-    int first = weekday_of(month_start);
-    while (month_start < DAY_END) {
-        int length = days_in_month(d.year, d.month);
-        int match = cron_next_bit(cron_month_mask(c, d.month, length, first), d.day);
+    for (struct cron_month m = cron_month_of(day); m.start < DAY_END; cron_month_advance(&m)) {
+        int match = cron_next_bit(cron_month_mask(c, &m), m.from);
         if (match > 0)
-            return month_start + match - 1;
-        month_start += length;
-        first = (first + length) % WEEK;
-        d = d.month < MONTHS ? (struct date){ d.year, d.month + 1, 1 } : (struct date){ d.year + 1, 1, 1 };
+            return m.start + match - 1;
+    }
+    return INT64_MAX;
+}
+
+int64_t cron_next_business_day(const struct cron *c, const struct calendar *calendar, int64_t day, int64_t last)
+{
+    day = max_of(day, (int64_t)DAY_FIRST);
+    last = min_of(last, (int64_t)DAY_END - 1);
+    if (day > last || (day = calendar_first_from(calendar, day, last)) == INT64_MAX)
+        return INT64_MAX;
+    struct cron_month m = cron_month_of(day);
+    while (m.start <= last) {
+        uint64_t days = calendar_business_days(calendar, m.start) << 1;
+        int match = cron_next_bit(days & cron_month_mask(c, &m), m.from);
+        if (match > 0)
+            return m.start + match - 1 <= last ? m.start + match - 1 : INT64_MAX;
+        cron_month_advance(&m);
+        if (days) /* two months, of which the second comes now */
+            continue;
+        if ((day = calendar_first_from(calendar, m.start, last)) == INT64_MAX)
+            return INT64_MAX;
+        m = cron_month_of(day);
     }
     return INT64_MAX;
 }

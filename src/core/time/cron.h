@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/date.h"
 #include "base/str.h"
+#include "core/time/calendar.h"
 
 enum { CRON_TEXT_MAX = 256 };
 
@@ -46,6 +47,8 @@ int cron_next_in_day(const struct cron *c, int from);
 
 /* The first matching day at or after `day`, or INT64_MAX. */
 int64_t cron_next_day(const struct cron *c, int64_t day);
+/* As cron_next_day, but only business days of the calendar, up to `last`. */
+int64_t cron_next_business_day(const struct cron *c, const struct calendar *calendar, int64_t day, int64_t last);
 
 /* Describes an expression in plain English: "At 08:00 on Monday through Friday". The text must be valid. */
 void cron_describe(struct str text, struct buf *out);

@@ -6,13 +6,21 @@
  *   and handles gaps and repeats at their borders.
  * 3. Start, end and spread, which are the same for every kind of rule.
  *
- * Intervals are instants from the start; only the calendar applies to them. */
+ * Intervals are instants from the start; only the calendar applies to them.
+ *
+ * A search passes over closed days and over clock changes without a hit at once: a calendar may be closed for a
+ * century, and every request that shows a task searches. A search that needs only what comes before a time stops
+ * there. */
 #include "core/time/recurrence_internal.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 /* No clock change is much larger than a day: further than this from a border, local times are unique. */
 enum { BORDER_S = 2 * DAY_S };
+
+/* More than two local times of one instant can differ. */
+enum { OFFSETS_S = 3 * DAY_S };
 
 /* Longer than any time that the clock shows twice, and what comes before its first copy. */
 enum { REPEAT_MAX_MS = 4 * 3600 * 1000 };
@@ -31,71 +39,78 @@ bool recurrence_is_business_day(const struct recurrence *r, int64_t day)
     return !r->calendar || calendar_is_business_day(r->calendar, day);
 }
 
-static int64_t recurrence_next_kept_day(const struct recurrence *r, int64_t day)
+/* The last local day that begins before the instant. */
+static int64_t recurrence_last_day(int64_t until_ms)
 {
-    while ((day = cron_next_day(&r->cron, day)) <= END_DAY && !recurrence_is_business_day(r, day))
-        day++;
-    return day <= END_DAY ? day : NONE;
+    return min_of(END_DAY, floor_div(until_ms, DAY_MS) + 1 + OFFSETS_S / DAY_S);
 }
 
 /* Excluded days move forward to the next business day. Moves keep the order of days. So the first occurrence that
- * arrives at or after `day` comes from the first nominal day, counted from the excluded days right before `day`. */
-static int64_t recurrence_next_day_moved_forward(const struct recurrence *r, int64_t day, int64_t *ret_nominal)
+ * arrives at or after `day` comes from the first nominal day, counted from the excluded days right before the business
+ * day. Nominal days from which no business day is within reach have no occurrence. */
+static int64_t recurrence_next_day_moved_forward(const struct recurrence *r, int64_t day, int64_t last,
+                                                 int64_t *ret_nominal)
 {
-    int64_t nominal = day;
-    for (int i = 0; i < CALENDAR_REACH_DAYS && !recurrence_is_business_day(r, nominal - 1); i++)
-        nominal--;
-    for (; (nominal = cron_next_day(&r->cron, nominal)) <= END_DAY; nominal++) {
-        int64_t target = nominal;
-        if (!recurrence_is_business_day(r, nominal) && !calendar_business_day(r->calendar, nominal, 1, &target))
-            continue;
-        if (target < day)
+    for (int64_t nominal;; day = nominal) {
+        int64_t target = calendar_first_from(r->calendar, day, last);
+        if (target == NONE)
+            return NONE;
+        int64_t reach = target - CALENDAR_REACH_DAYS, before = calendar_last_until(r->calendar, target - 1, reach);
+        nominal = cron_next_day(&r->cron, before == INT64_MIN ? reach : before + 1);
+        if (nominal > END_DAY)
+            return NONE;
+        if (nominal > target)
             continue;
         *ret_nominal = cron_matches_day(&r->cron, target) ? target : nominal;
         return target;
     }
-    return NONE;
 }
 
-static int64_t recurrence_next_day_moved_back(const struct recurrence *r, int64_t day, int64_t *ret_nominal)
+static int64_t recurrence_next_day_moved_back(const struct recurrence *r, int64_t day, int64_t last,
+                                              int64_t *ret_nominal)
 {
-    for (int64_t nominal = day; (nominal = cron_next_day(&r->cron, nominal)) <= END_DAY; nominal++) {
-        int64_t target = nominal;
-        if (!recurrence_is_business_day(r, nominal) && !calendar_business_day(r->calendar, nominal, -1, &target))
-            continue;
-        if (target < day)
-            continue; /* is in the past */
-        *ret_nominal = cron_matches_day(&r->cron, target) ? target : nominal;
-        return target;
+    for (int64_t from = day; from <= last;) {
+        int64_t nominal = cron_next_day(&r->cron, from);
+        if (nominal > END_DAY)
+            return NONE;
+        int64_t target = calendar_last_until(r->calendar, nominal, max_of(day, nominal - CALENDAR_REACH_DAYS));
+        if (target > last)
+            return NONE;
+        if (target != INT64_MIN) {
+            *ret_nominal = cron_matches_day(&r->cron, target) ? target : nominal;
+            return target;
+        }
+        from = calendar_first_from(r->calendar, nominal, END_DAY);
     }
     return NONE;
 }
 
-/* Returns the first day at or after `day` on which the rule fires, and the day that the rule itself named. */
-int64_t recurrence_next_day(const struct recurrence *r, int64_t day, int64_t *ret_nominal)
+int64_t recurrence_next_day(const struct recurrence *r, int64_t day, int64_t last, int64_t *ret_nominal)
 {
-    if (r->calendar && r->calendar_policy == CALENDAR_NEXT_DAY)
-        return recurrence_next_day_moved_forward(r, day, ret_nominal);
-    if (r->calendar && r->calendar_policy == CALENDAR_PREVIOUS_DAY)
-        return recurrence_next_day_moved_back(r, day, ret_nominal);
-    return *ret_nominal = recurrence_next_kept_day(r, day);
+    assert(r->calendar);
+    if (r->calendar_policy == CALENDAR_NEXT_DAY)
+        return recurrence_next_day_moved_forward(r, day, min_of(last, END_DAY + CALENDAR_REACH_DAYS), ret_nominal);
+    if (r->calendar_policy == CALENDAR_PREVIOUS_DAY)
+        return recurrence_next_day_moved_back(r, day, last, ret_nominal);
+    return *ret_nominal = cron_next_business_day(&r->cron, r->calendar, day, min_of(last, END_DAY));
 }
 
-struct recurrence_hit recurrence_next_local(const struct recurrence *r, int64_t local)
+struct recurrence_hit recurrence_next_local(const struct recurrence *r, int64_t local, int64_t until)
 {
+    const struct recurrence_hit none = { NONE, NONE };
     if (!r->calendar) {
         int64_t at = cron_next(&r->cron, local);
-        return (struct recurrence_hit){ at, at };
+        return at < until ? (struct recurrence_hit){ at, at } : none;
     }
-    int64_t from_day = day_of_second(local), nominal;
-    int64_t day = recurrence_next_day(r, from_day, &nominal);
+    int64_t from_day = day_of_second(local), last = day_of_second(until - 1), nominal;
+    int64_t day = recurrence_next_day(r, from_day, last, &nominal);
     int second = day == NONE ? -1 : cron_next_in_day(&r->cron, day == from_day ? (int)(local - day * DAY_S) : 0);
     if (second < 0 && day != NONE) {
-        day = recurrence_next_day(r, from_day + 1, &nominal);
+        day = recurrence_next_day(r, from_day + 1, last, &nominal);
         second = cron_next_in_day(&r->cron, 0);
     }
-    if (day == NONE)
-        return (struct recurrence_hit){ NONE, NONE };
+    if (day == NONE || day * DAY_S + second >= until)
+        return none;
     return (struct recurrence_hit){ day * DAY_S + second, nominal * DAY_S + second };
 }
 
@@ -119,8 +134,7 @@ static struct recurrence_hit recurrence_hit_in_gap(const struct recurrence *r, c
 {
     if (span->offset_s <= span->offset_before_s || span->from == INT64_MIN)
         return (struct recurrence_hit){ NONE, NONE };
-    struct recurrence_hit h = recurrence_next_local(r, span->from + span->offset_before_s);
-    return h.local < span->from + span->offset_s ? h : (struct recurrence_hit){ NONE, NONE };
+    return recurrence_next_local(r, span->from + span->offset_before_s, span->from + span->offset_s);
 }
 
 static unsigned recurrence_copy_note(const struct recurrence *r, const struct tz_span *span, int64_t at, int64_t local)
@@ -157,9 +171,21 @@ static int64_t recurrence_after_unwanted_copy(const struct tz_span *span, unsign
     return at < repeat_ends && repeat_ends < span->until ? repeat_ends : at + 1;
 }
 
-/* Finds the first cron occurrence at or after the instant t, in seconds. */
-static bool recurrence_next_cron(const struct recurrence *r, int64_t t, struct occurrence *ret)
+/* Returns where the search continues if the next hit after t is behind the span's end, or NONE. If t is not close to
+ * that end, the clock shows only later times from then on, so nothing happens until shortly before the hit. */
+static int64_t recurrence_after_span(const struct tz_span *span, int64_t t, int64_t hit)
 {
+    if (span->until != INT64_MAX && t + OFFSETS_S >= span->until)
+        return span->until;
+    return hit == NONE ? NONE : max_of(span->until, hit - OFFSETS_S);
+}
+
+/* Finds the first cron occurrence at or after the instant t, in seconds; those at or after until_ms may be missed. */
+static bool recurrence_next_cron(const struct recurrence *r, int64_t t, int64_t until_ms, struct occurrence *ret)
+{
+    int64_t local_end = (recurrence_last_day(until_ms) + 1) * DAY_S;
+    if (until_ms >= RECURRENCE_END_MS)
+        local_end = NONE;
     while (t < RECURRENCE_END_MS / 1000) {
         struct tz_span span = tz_span_at(r->zone, t);
         if (t == span.from && recurrence_shifts_out_of_gaps(r)) {
@@ -169,12 +195,10 @@ static bool recurrence_next_cron(const struct recurrence *r, int64_t t, struct o
                 return true;
             }
         }
-        struct recurrence_hit h = recurrence_next_local(r, t + span.offset_s);
-        if (h.local == NONE)
-            return false;
-        int64_t at = h.local - span.offset_s;
+        struct recurrence_hit h = recurrence_next_local(r, t + span.offset_s, local_end);
+        int64_t at = h.local == NONE ? NONE : h.local - span.offset_s;
         if (at >= span.until) {
-            t = span.until;
+            t = recurrence_after_span(&span, t, h.local);
             continue;
         }
         unsigned note = recurrence_copy_note(r, &span, at, h.local);
@@ -235,13 +259,18 @@ static bool recurrence_day_repeats(const struct recurrence *r, int64_t day)
     return span.from > floor_div(recurrence_day_begins_ms(r, day), 1000) && span.offset_s < span.offset_before_s;
 }
 
+/* The first time that the clock can show at or after the instant. Times of a gap arrive at its end, where the clock
+ * shows more. */
+static int64_t recurrence_first_local_ms(const struct recurrence *r, int64_t from_ms)
+{
+    return min_of(recurrence_local_ms(r, from_ms), recurrence_local_ms(r, from_ms - 1) + 1);
+}
+
 /* Finds the first step of the excluded day `source` that is at or after from_ms when moved to the day `target` at its
  * local time. Replaces *ret only if it is earlier. */
 static void recurrence_find_moved_step(const struct recurrence *r, int64_t source, int64_t target, int64_t from_ms,
-                                       struct occurrence *ret)
+                                       int64_t from_local, struct occurrence *ret)
 {
-    /* Times of a gap arrive at its end, where the clock shows more. */
-    int64_t from_local = min_of(recurrence_local_ms(r, from_ms), recurrence_local_ms(r, from_ms - 1) + 1);
     int64_t from_time = max_of(from_local - target * DAY_MS, 0);
     int64_t ends = recurrence_day_begins_ms(r, source + 1);
     int64_t step =
@@ -260,6 +289,31 @@ static void recurrence_find_moved_step(const struct recurrence *r, int64_t sourc
     }
 }
 
+static int64_t recurrence_common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* No step that is moved to `day` arrives in [from_ms, the result): a move changes a step by whole days and by
+ * differences of offsets only. Steps of a gap arrive at the clock change: if one is near, the result is from_ms. */
+static int64_t recurrence_first_arrival(const struct recurrence *r, int64_t day, int direction, int64_t from_ms)
+{
+    int64_t far = day + direction * (CALENDAR_REACH_DAYS + 1), ends = (max_of(day, far) + 2) * DAY_S;
+    int64_t unit = recurrence_common_divisor(r->interval_ms, DAY_MS);
+    struct tz_span span = tz_span_at(r->zone, (min_of(day, far) - 2) * DAY_S);
+    while (span.until < ends) {
+        span = tz_span_at(r->zone, span.until);
+        unit = recurrence_common_divisor(unit, llabs((int64_t)span.offset_s - span.offset_before_s) * 1000);
+    }
+    int64_t first = r->start_ms - floor_div(r->start_ms - from_ms, unit) * unit;
+    return tz_span_at(r->zone, floor_div(first, 1000)).from < floor_div(from_ms, 1000) ? first : from_ms;
+}
+
 /* Finds the first step that arrives on the business day `day` at or after from_ms: one of its own, or one of the
  * excluded days beside it. */
 static bool recurrence_find_step_on_day(const struct recurrence *r, int64_t day, int64_t from_ms,
@@ -270,9 +324,13 @@ static bool recurrence_find_step_on_day(const struct recurrence *r, int64_t day,
     if (own < recurrence_day_begins_ms(r, day + 1))
         recurrence_set_step_occurrence(r, ret, own, own, 0);
     int direction = r->calendar_policy == CALENDAR_NEXT_DAY ? -1 : 1;
-    int64_t source = day + direction;
-    for (int i = 0; i < CALENDAR_REACH_DAYS && !recurrence_is_business_day(r, source); i++, source += direction)
-        recurrence_find_moved_step(r, source, day, from_ms, ret);
+    int64_t source = day + direction, from_local = recurrence_first_local_ms(r, from_ms);
+    if (ret->at_ms == from_ms || recurrence_is_business_day(r, source))
+        return ret->at_ms != NONE;
+    int64_t first_ms = recurrence_first_arrival(r, day, direction, from_ms);
+    for (int i = 0; i < CALENDAR_REACH_DAYS && ret->at_ms > first_ms && !recurrence_is_business_day(r, source);
+         i++, source += direction)
+        recurrence_find_moved_step(r, source, day, from_ms, from_local, ret);
     return ret->at_ms != NONE;
 }
 
@@ -280,52 +338,53 @@ static bool recurrence_find_step_on_day(const struct recurrence *r, int64_t day,
  * or the business day before it if the step moves back there. */
 static int64_t recurrence_day_of_next_arrival(const struct recurrence *r, int64_t day)
 {
-    int64_t step = recurrence_next_step(r, recurrence_day_begins_ms(r, day + 1));
-    if (step == NONE)
-        return NONE;
-    int64_t arrives = floor_div(recurrence_local_ms(r, step), DAY_MS);
-    if (!recurrence_is_business_day(r, arrives) && r->calendar_policy == CALENDAR_PREVIOUS_DAY &&
-        !calendar_business_day(r->calendar, arrives, -1, &arrives))
-        return day + 1;
-    return max_of(day + 1, arrives);
+    int64_t from_day = day + 1, step;
+    while (from_day != NONE && (step = recurrence_next_step(r, recurrence_day_begins_ms(r, from_day))) != NONE) {
+        int64_t arrives = floor_div(recurrence_local_ms(r, step), DAY_MS);
+        if (r->calendar_policy != CALENDAR_PREVIOUS_DAY || recurrence_is_business_day(r, arrives) ||
+            calendar_business_day(r->calendar, arrives, -1, &arrives))
+            return max_of(day + 1, arrives);
+        from_day = calendar_first_from(r->calendar, arrives, END_DAY); /* steps before it are out of reach, too */
+    }
+    return NONE;
 }
 
-static bool recurrence_next_step_with_moves(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
+static bool recurrence_next_step_with_moves(const struct recurrence *r, int64_t from_ms, int64_t until_ms,
+                                            struct occurrence *ret)
 {
-    int64_t day = floor_div(recurrence_local_ms(r, from_ms), DAY_MS);
-    while (day <= END_DAY) {
-        if (recurrence_is_business_day(r, day)) {
-            if (recurrence_find_step_on_day(r, day, from_ms, ret))
-                return true;
-            day = recurrence_day_of_next_arrival(r, day);
-        } else if (!calendar_business_day(r->calendar, day, 1, &day)) {
-            day += CALENDAR_REACH_DAYS;
-        }
+    int64_t day = floor_div(recurrence_local_ms(r, from_ms), DAY_MS), last = recurrence_last_day(until_ms);
+    while (day <= last && (day = calendar_first_from(r->calendar, day, last)) != NONE) {
+        if (recurrence_find_step_on_day(r, day, from_ms, ret))
+            return true;
+        day = recurrence_day_of_next_arrival(r, day);
     }
     return false;
 }
 
-static bool recurrence_next_step_with_skips(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
+static bool recurrence_next_step_with_skips(const struct recurrence *r, int64_t from_ms, int64_t until_ms,
+                                            struct occurrence *ret)
 {
-    for (int64_t step; (step = recurrence_next_step(r, from_ms)) < RECURRENCE_END_MS;) {
+    int64_t last = recurrence_last_day(until_ms);
+    for (int64_t step; (step = recurrence_next_step(r, from_ms)) < min_of(until_ms, RECURRENCE_END_MS);) {
         int64_t day = floor_div(recurrence_local_ms(r, step), DAY_MS);
         if (recurrence_is_business_day(r, day)) {
             recurrence_set_step_occurrence(r, ret, step, step, 0);
             return true;
         }
-        int64_t open;
-        if (!calendar_business_day(r->calendar, day, 1, &open))
-            open = day + CALENDAR_REACH_DAYS;
+        int64_t open = calendar_first_from(r->calendar, day + 1, last);
+        if (open == NONE)
+            return false;
         from_ms = max_of(step + 1, recurrence_day_begins_ms(r, open));
     }
     return false;
 }
 
-static bool recurrence_next_interval(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
+static bool recurrence_next_interval(const struct recurrence *r, int64_t from_ms, int64_t until_ms,
+                                     struct occurrence *ret)
 {
     if (r->calendar && r->calendar_policy != CALENDAR_SKIP)
-        return recurrence_next_step_with_moves(r, from_ms, ret);
-    return recurrence_next_step_with_skips(r, from_ms, ret);
+        return recurrence_next_step_with_moves(r, from_ms, until_ms, ret);
+    return recurrence_next_step_with_skips(r, from_ms, until_ms, ret);
 }
 
 /* ---- 3. start, end and spread ---- */
@@ -335,12 +394,13 @@ int64_t recurrence_spread(const struct recurrence *r)
     return r->spread_ms > 0 ? (int64_t)(r->hash % (uint64_t)r->spread_ms) : 0;
 }
 
-bool recurrence_next_scheduled(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
+bool recurrence_next_scheduled(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret)
 {
     from_ms = max_of(from_ms, max_of(r->start_ms, 0));
-    bool found = r->kind == RECUR_INTERVAL ? recurrence_next_interval(r, from_ms, ret)
-                                           : recurrence_next_cron(r, recurrence_ceil_seconds(from_ms), ret);
-    return found && ret->at_ms <= r->end_ms && ret->at_ms < RECURRENCE_END_MS;
+    until_ms = min_of(until_ms, min_of(r->end_ms, RECURRENCE_END_MS - 1) + 1);
+    bool found = r->kind == RECUR_INTERVAL ? recurrence_next_interval(r, from_ms, until_ms, ret)
+                                           : recurrence_next_cron(r, recurrence_ceil_seconds(from_ms), until_ms, ret);
+    return found && ret->at_ms < until_ms;
 }
 
 static void recurrence_add_spread(const struct recurrence *r, struct occurrence *o)
@@ -351,17 +411,23 @@ static void recurrence_add_spread(const struct recurrence *r, struct occurrence 
     }
 }
 
-bool recurrence_next(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
+bool recurrence_next_before(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret)
 {
     assert(r->zone && (r->kind == RECUR_CRON || r->interval_ms > 0) && r->spread_ms >= 0);
-    if (from_ms >= RECURRENCE_END_MS)
+    if (from_ms >= RECURRENCE_END_MS || from_ms >= until_ms)
         return false;
     struct occurrence found;
-    if (!recurrence_next_scheduled(r, max_of(from_ms, 0) - recurrence_spread(r), &found))
+    int64_t spread = recurrence_spread(r);
+    if (!recurrence_next_scheduled(r, max_of(from_ms, 0) - spread, max_of(until_ms, 0) - spread, &found))
         return false;
     recurrence_add_spread(r, &found);
     *ret = found;
     return true;
+}
+
+bool recurrence_next(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
+{
+    return recurrence_next_before(r, from_ms, INT64_MAX, ret);
 }
 
 /* ---- skipped occurrences, for previews ---- */
@@ -433,20 +499,45 @@ static bool recurrence_skipped_day(const struct recurrence *r, int64_t from_ms, 
     return false;
 }
 
-bool recurrence_next_or_skip(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
+/* The first skipped gap or day in [from_ms, until_ms). */
+static bool recurrence_next_skip(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret)
 {
-    from_ms = max_of(from_ms, max_of(r->start_ms, 0));
-    if (from_ms >= RECURRENCE_END_MS)
+    struct occurrence gap;
+    bool has_day = recurrence_skipped_day(r, from_ms, until_ms, ret);
+    /* a gap before midnight comes first even if the excluded day begins in it */
+    bool has_gap = recurrence_skipped_gap(r, from_ms, has_day ? min_of(until_ms, ret->at_ms + 1001) : until_ms, &gap);
+    if (has_gap && (!has_day || gap.at_ms <= ret->at_ms))
+        *ret = gap;
+    return has_day || has_gap;
+}
+
+void recurrence_walk_begin(struct recurrence_walk *w, const struct recurrence *r, int64_t from_ms)
+{
+    *w = (struct recurrence_walk){ .rule = r, .from_ms = max_of(from_ms, max_of(r->start_ms, 0)) };
+}
+
+bool recurrence_walk_next(struct recurrence_walk *w, struct occurrence *ret)
+{
+    const struct recurrence *r = w->rule;
+    if (w->from_ms >= RECURRENCE_END_MS)
         return false;
-    struct occurrence fire, gap, day;
-    bool fires = recurrence_next(r, from_ms, &fire);
+    if (!w->searched)
+        w->fires = recurrence_next(r, w->from_ms, &w->fire);
     /* the end bounds skipped occurrences as it bounds the others */
     int64_t ends_ms = min_of(r->end_ms, RECURRENCE_END_MS - 1) + 1;
-    int64_t until_ms = fires ? min_of(fire.at_ms, ends_ms) : ends_ms;
-    bool has_gap = recurrence_skipped_gap(r, from_ms, until_ms, &gap);
-    bool has_day = recurrence_skipped_day(r, from_ms, has_gap ? gap.at_ms : until_ms, &day);
-    if (!fires && !has_gap && !has_day)
+    int64_t until_ms = w->fires ? min_of(w->fire.at_ms, ends_ms) : ends_ms;
+    w->searched = recurrence_next_skip(r, w->from_ms, until_ms, ret);
+    if (!w->searched && !w->fires)
         return false;
-    *ret = has_day ? day : has_gap ? gap : fire;
+    if (!w->searched)
+        *ret = w->fire;
+    w->from_ms = ret->at_ms + 1;
     return true;
+}
+
+bool recurrence_next_or_skip(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
+{
+    struct recurrence_walk w;
+    recurrence_walk_begin(&w, r, from_ms);
+    return recurrence_walk_next(&w, ret);
 }

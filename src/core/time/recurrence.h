@@ -61,10 +61,23 @@ struct occurrence {
 
 /* Finds the first occurrence that fires with at_ms >= from_ms; false if there is none. */
 bool recurrence_next(const struct recurrence *r, int64_t from_ms, struct occurrence *ret);
+/* As recurrence_next, with at_ms < until_ms. The search does not go further. */
+bool recurrence_next_before(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret);
 
 /* As recurrence_next, but returns skipped occurrences, too, in order: one for each skipped day or gap, not one for each
  * second of it. For previews and for listing what was not run. */
 bool recurrence_next_or_skip(const struct recurrence *r, int64_t from_ms, struct occurrence *ret);
+
+/* What recurrence_next_or_skip returns, one after the other. The next fire is searched once for all skipped occurrences
+ * before it. */
+struct recurrence_walk {
+    const struct recurrence *rule;
+    int64_t from_ms;
+    bool searched, fires; /* `fire` is the next one; fires: there is one */
+    struct occurrence fire;
+};
+void recurrence_walk_begin(struct recurrence_walk *w, const struct recurrence *r, int64_t from_ms);
+bool recurrence_walk_next(struct recurrence_walk *w, struct occurrence *ret);
 
 /* Every time that the rule names, once: the first entry with from_ms <= at_ms < until_ms. An entry is an occurrence
  * that fires, or a run of times that do not, all for the same reason: those of one excluded day, one gap or one repeat.

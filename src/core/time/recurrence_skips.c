@@ -43,7 +43,7 @@ static enum skip_fate skip_step_fate(const struct recurrence *r, int64_t day, in
     if (!skip_target_day(r, day, &target))
         return FATE_DROPPED;
     int64_t at = recurrence_instant_of_local_ms(r, local + (target - day) * DAY_MS);
-    if (!skip_is_within(r, at) || !recurrence_next_scheduled(r, at, &o) || o.at_ms != at)
+    if (!skip_is_within(r, at) || !recurrence_next_scheduled(r, at, at + 1, &o))
         return FATE_DROPPED;
     return o.nominal_local == floor_div(local, 1000) ? FATE_MOVED : FATE_MERGED;
 }
@@ -91,27 +91,36 @@ static bool skip_next_step(const struct recurrence *r, int64_t from_ms, int64_t 
 
 /* ---- cron: excluded days ---- */
 
-static enum skip_fate skip_second_fate(const struct recurrence *r, int64_t day, int second)
+/* Of all times of the day, if they are within start and end where they arrive, on the day *ret_target. */
+static enum skip_fate skip_day_fate(const struct recurrence *r, int64_t day, int64_t *ret_target)
 {
-    int64_t target, nominal;
-    if (!skip_target_day(r, day, &target))
+    int64_t nominal;
+    if (!skip_target_day(r, day, ret_target))
         return FATE_DROPPED;
-    if (recurrence_next_day(r, target, &nominal) != target || nominal != day)
-        return FATE_MERGED;
-    int64_t at = recurrence_instant_of_local_ms(r, (target * DAY_S + second) * 1000);
-    return skip_is_within(r, at) ? FATE_MOVED : FATE_DROPPED;
+    bool is_own = recurrence_next_day(r, *ret_target, *ret_target, &nominal) == *ret_target && nominal == day;
+    return is_own ? FATE_MOVED : FATE_MERGED;
+}
+
+static bool skip_second_arrives(const struct recurrence *r, int64_t target, int second)
+{
+    return skip_is_within(r, recurrence_instant_of_local_ms(r, (target * DAY_S + second) * 1000));
 }
 
 /* The first run of the day at or after from_ms that does not fire elsewhere. */
 static bool skip_run_of_day(const struct recurrence *r, int64_t day, int64_t from_ms, struct occurrence *ret)
 {
-    int64_t count = 0;
+    int64_t count = 0, target;
     enum skip_fate fate = FATE_MOVED;
+    const enum skip_fate day_fate = skip_day_fate(r, day, &target);
     for (int s = cron_next_in_day(&r->cron, 0); s >= 0; s = s < DAY_S - 1 ? cron_next_in_day(&r->cron, s + 1) : -1) {
         int64_t at = recurrence_instant_of_local_ms(r, (day * DAY_S + s) * 1000);
         if (at < from_ms)
             continue;
-        enum skip_fate next = skip_is_within(r, at) ? skip_second_fate(r, day, s) : FATE_MOVED;
+        enum skip_fate next = day_fate;
+        if (!skip_is_within(r, at))
+            next = FATE_MOVED;
+        else if (day_fate == FATE_MOVED && !skip_second_arrives(r, target, s))
+            next = FATE_DROPPED;
         if (count && next != fate)
             break;
         if (next == FATE_MOVED)
@@ -141,7 +150,7 @@ static bool skip_next_day(const struct recurrence *r, int64_t from_ms, int64_t u
 static int64_t skip_count_hits(const struct recurrence *r, int64_t local, int64_t until, int64_t *ret_last)
 {
     int64_t n = 0;
-    for (struct recurrence_hit h; (h = recurrence_next_local(r, local)).local < until; n++)
+    for (struct recurrence_hit h; (h = recurrence_next_local(r, local, until)).local != NONE; n++)
         local = (*ret_last = h.local) + 1;
     return n;
 }
@@ -170,11 +179,10 @@ static bool skip_copy(const struct recurrence *r, const struct tz_span *span, in
         return false;
     int64_t offset = second ? span->offset_s : span->offset_before_s;
     int64_t begins = max_of(recurrence_ceil_seconds(from_ms), second ? span->from : span->from - length);
-    struct recurrence_hit h = recurrence_next_local(r, begins + offset);
-    first = h.local;
     int64_t ends = min_of(span->from + span->offset_before_s,
                           r->end_ms == INT64_MAX ? NONE : floor_div(r->end_ms, 1000) + offset + 1);
-    int64_t n = first < ends ? skip_count_hits(r, first, ends, &last) : 0;
+    first = recurrence_next_local(r, begins + offset, ends).local;
+    int64_t n = first != NONE ? skip_count_hits(r, first, ends, &last) : 0;
     if (n)
         skip_set(ret, (first - offset) * 1000, (last - offset) * 1000, n, NOTE_COPY_SKIPPED);
     return n > 0;
@@ -218,7 +226,7 @@ bool recurrence_next_entry(const struct recurrence *r, int64_t from_ms, int64_t 
     int64_t spread = recurrence_spread(r), from = max_of(from_ms - spread, max_of(r->start_ms, 0));
     if (from >= RECURRENCE_END_MS || from_ms >= until_ms)
         return false;
-    bool fires = recurrence_next(r, from_ms, &fire);
+    bool fires = recurrence_next_before(r, from_ms, until_ms, &fire);
     int64_t ends = min_of(r->end_ms, RECURRENCE_END_MS - 1) + 1,
             limit = min_of(until_ms == INT64_MAX ? until_ms : until_ms - spread, ends);
     if (skip_next(r, from, fires ? min_of(limit, fire.scheduled_ms) : limit, &skip)) {
@@ -226,10 +234,9 @@ bool recurrence_next_entry(const struct recurrence *r, int64_t from_ms, int64_t 
         *ret = skip;
         return true;
     }
-    if (!fires || fire.at_ms >= until_ms)
-        return false;
-    *ret = fire;
-    return true;
+    if (fires)
+        *ret = fire;
+    return fires;
 }
 
 bool recurrence_run_before(const struct recurrence *r, int64_t first_ms, int64_t until_ms, bool excluded,

@@ -158,7 +158,7 @@ static void too_little_memory_is_said(void **state)
     struct calendar_doc d = must_read(text), ignored;
     struct calendar c;
     bool read = false, made = false;
-    for (size_t max = 1; !read || !made; max++) {
+    for (size_t max = 1; !read || !made; max += max < 1000 ? 1 : 97) {
         struct arena small;
         struct error e = { 0 };
         arena_init(&small, max);
@@ -168,7 +168,7 @@ static void too_little_memory_is_said(void **state)
         arena_reset(&small);
         made = calendar_of_doc(&d, "x", &small, &c);
         arena_release(&small);
-        assert_true(max < 10000);
+        assert_true(max < 10000 + CALENDAR_WORDS * sizeof(uint64_t));
     }
 }
 

@@ -252,6 +252,49 @@ static struct buf begin_large(void)
     return b;
 }
 
+static void a_rule_with_an_impossible_part_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rule, *why;
+    } rows[] = {
+        { "FREQ=YEARLY;BYMONTH=13", "line 4: the RRULE has the BYMONTH '13'; it must be 1 to 12" },
+        { "FREQ=YEARLY;BYMONTH=1,0", "BYMONTH '0'" },
+        { "FREQ=YEARLY;BYMONTH=-1", "BYMONTH '-1'" },
+        { "FREQ=YEARLY;BYMONTH=", "empty BYMONTH" },
+        { "FREQ=YEARLY;BYMONTH=MAY", "BYMONTH 'MAY'" },
+        { "FREQ=MONTHLY;BYMONTHDAY=32", "BYMONTHDAY '32'; it must be 1 to 31, or negative" },
+        { "FREQ=MONTHLY;BYMONTHDAY=-32", "BYMONTHDAY '-32'" },
+        { "FREQ=MONTHLY;BYMONTHDAY=1,,2", "BYMONTHDAY ''" },
+        { "FREQ=MONTHLY;bymonthday=0", "BYMONTHDAY '0'" },
+        { "FREQ=DAILY;BYHOUR=25", "BYHOUR '25'" },
+        { "FREQ=DAILY;BYMINUTE=60", "BYMINUTE '60'" },
+        { "FREQ=DAILY;BYSECOND=61", "BYSECOND '61'" },
+        { "FREQ=YEARLY;BYDAY=60MO", "BYDAY '60MO'; it must be 1 to 53, or negative, before a weekday such as MO" },
+        { "FREQ=YEARLY;BYDAY=0MO", "BYDAY '0MO'" },
+        { "FREQ=WEEKLY;BYDAY=MO,XX", "BYDAY 'XX'" },
+        { "FREQ=WEEKLY;BYDAY=1", "BYDAY '1'" },
+        { "FREQ=YEARLY;BYYEARDAY=367", "BYYEARDAY '367'" },
+        { "FREQ=YEARLY;BYWEEKNO=54", "BYWEEKNO '54'" },
+        { "FREQ=MONTHLY;BYDAY=MO;BYSETPOS=400", "BYSETPOS '400'" },
+        { "FREQ=DAILY;COUNT=0", "COUNT '0'" },
+        { "FREQ=DAILY;INTERVAL=0", "INTERVAL '0'" },
+        { "FREQ=YEARLY;BYMONTH=1\r\n 3", "line 4: the RRULE has the BYMONTH '13'" }, /* folded */
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20260101\r\nRRULE:%s\r\nEND:VEVENT\r\n"
+                 "END:VCALENDAR\r\n",
+                 rows[i].rule);
+        refuse(text, rows[i].why);
+    }
+    expect(EVENT("DTSTART;VALUE=DATE:20350101\r\nRRULE:FREQ=MONTHLY;BYDAY=+1MO;BYMONTH=01,1\r\n 2\r\n"),
+           "2035-01-01;2035-12-03");
+    expect(EVENT("DTSTART;VALUE=DATE:20350131\r\nRRULE:FREQ=MONTHLY;BYMONTHDAY=-1;COUNT=2\r\n"),
+           "2035-01-31;2035-02-28");
+}
+
 static void what_is_too_much_is_refused(void **state)
 {
     (void)state;
@@ -309,6 +352,7 @@ int main(void)
         cmocka_unit_test(what_is_no_event_is_passed_over),
         cmocka_unit_test(utc_has_its_date_where_it_is_asked_for),
         cmocka_unit_test(what_can_not_be_read_is_refused_with_its_place),
+        cmocka_unit_test(a_rule_with_an_impossible_part_is_refused_with_its_line),
         cmocka_unit_test(what_is_too_much_is_refused),
         cmocka_unit_test(a_search_that_takes_too_long_ends),
         cmocka_unit_test(an_arena_that_is_full_is_told),

@@ -273,7 +273,8 @@ static int64_t next_print_fires(struct cli *cli, const struct next_query *q, str
     bool is_first = true;
     struct occurrence f;
     while (fires < q->count && from_ms < q->to_ms) {
-        bool found = q->skips ? recurrence_next_shown(&q->rule, from_ms, &f) : recurrence_next(&q->rule, from_ms, &f);
+        bool found = q->skips ? recurrence_next_shown(&q->rule, from_ms, &f)
+                              : recurrence_next_before(&q->rule, from_ms, q->to_ms, &f);
         if (!found || f.at_ms >= q->to_ms)
             break;
         if (t && is_first)
