@@ -447,8 +447,8 @@ enum err spawn_cut(const struct task *o, const struct recurrence *rule, int64_t 
     enum skip_reason reason;
     struct occurrence run;
     char text[REASON_MAX];
-    *ret_cuts = spawned_is_left_out(o) && max_of(o->cursor_ms, o->scheduled_ms) >= before_ms &&
-                skip_reason_of(o, &reason);
+    *ret_cuts =
+        spawned_is_left_out(o) && max_of(o->cursor_ms, o->scheduled_ms) >= before_ms && skip_reason_of(o, &reason);
     if (!*ret_cuts)
         return ERR_OK;
     struct spawn_skipped left = { o->scheduled_ms, o->scheduled_ms, o->scheduled_ms < before_ms };

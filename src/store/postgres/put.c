@@ -314,8 +314,7 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
         return e->code;
     struct put_guard g = pg_put_guard(&old);
     if (put_check(op, &g, e) || joins_check_put(&s->joins, op->task, g.state, g.links, e) ||
-        pg_calendar_check(s, op->task, e) || pg_put_withdraw(s, op, &runs, &keys, e) ||
-        pg_put_cut(s, op, e))
+        pg_calendar_check(s, op->task, e) || pg_put_withdraw(s, op, &runs, &keys, e) || pg_put_cut(s, op, e))
         return e->code;
     struct task next = put_next(op, &g, runs);
     char why[DEPENDENCY_REASON_MAX];

@@ -207,7 +207,7 @@ static void a_row_of_an_excluded_day_loses_times_that_have_not_come(void **state
         assert_true(c.count == 1 && c.last_ms == NOW);
         assert_str(c.error, "skipped: its day is excluded by the calendar");
         assert_true(cut_at(&b, &row, NOW, true).count == 0); /* no time is left */
-        row.due_ms++; /* a row of missed times */
+        row.due_ms++;                                        /* a row of missed times */
         (void)cut_at(&b, &row, NOW, false);
         arena_release(&b.arena);
     }
