@@ -445,6 +445,10 @@ static enum err memory_put(struct store_memory *s, struct op *base)
     const struct task *was = table_get(&s->table, next.id);
     char why[DEPENDENCY_REASON_MAX];
     next.last_run_ms = max_of(next.last_run_ms, was->last_run_ms);
+    if (next.kind == TASK_RECURRING) {
+        next.runs_count = was->runs_count;
+        next.skipped_count = was->skipped_count;
+    }
     dependency_tidy(&next, was->links);
     if (op->depends && memory_depends_change(s, op->depends, &next, why, &base->error))
         return base->error.code;

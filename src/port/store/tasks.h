@@ -51,8 +51,9 @@ struct op_insert {
  *  3. If the version is not the expected one: ERR_CONFLICT, field "version".
  *  4. If the state, the fence or, of a RECURRING task, the cursor is not the expected one: ERR_CONFLICT, field "state".
  *  The row
- *  5. The row becomes `task`, claim included, except for the cursor (rules 8, 9), the counts (rules 10, 17) and
- *     last_run_ms, of which the later value stays: settling writes it.
+ *  5. The row becomes `task`, claim included, except for the cursor (rules 8, 9) and for what settling and claiming
+ *     occurrences write, which may be later than `task`: of last_run_ms the later value stays, and of a RECURRING task
+ *     runs_count and skipped_count stay as they are stored (but see rules 10 and 17).
  *  6. `also` is inserted last and as OP_INSERT does it. It is never withdrawn. ERR_CONFLICT, field "id", fails the
  *     whole, and so does max_pending by rule 9 of OP_INSERT. With max_pending, `task` keeps its state, and nothing is
  *     withdrawn.

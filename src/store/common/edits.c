@@ -43,8 +43,10 @@ struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t
     struct task next = *op->task;
     next.cursor_ms = op->ret_cursor_ms;
     next.last_run_ms = max_of(next.last_run_ms, g->last_run_ms);
-    next.runs_count = max_of(next.runs_count - runs, (int64_t)0);
-    next.skipped_count = max_of(next.skipped_count - op->ret_cut, (int64_t)0);
+    if (next.kind == TASK_RECURRING) {
+        next.runs_count = max_of(g->runs_count - runs, (int64_t)0);
+        next.skipped_count = max_of(g->skipped_count - op->ret_cut, (int64_t)0);
+    }
     dependency_tidy(&next, g->links);
     return next;
 }

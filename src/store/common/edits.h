@@ -11,7 +11,7 @@ struct put_guard {
     int32_t tenant;
     enum task_kind kind;
     enum task_state state;
-    int64_t version, fence, cursor_ms, last_run_ms;
+    int64_t version, fence, cursor_ms, last_run_ms, runs_count, skipped_count;
     int links;
 };
 

@@ -392,7 +392,7 @@ struct pg_guards {
     enum task_state state;
     bool deleted;
     enum task_kind kind;
-    int64_t cursor_ms, last_run_ms, runs_count, lane;
+    int64_t cursor_ms, last_run_ms, runs_count, skipped_count, lane;
     int losses;
     bool gated;               /* it may hold slots */
     bool any_recall_requests; /* table `wishes` is not empty: some task has a recall request */

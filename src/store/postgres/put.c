@@ -254,6 +254,8 @@ static struct put_guard pg_put_guard(const struct pg_guards *g)
                                .fence = g->fence,
                                .cursor_ms = g->cursor_ms,
                                .last_run_ms = g->last_run_ms,
+                               .runs_count = g->runs_count,
+                               .skipped_count = g->skipped_count,
                                .links = g->links };
 }
 

@@ -12,8 +12,8 @@
 /* Locks in the order of the ids, so that transactions cannot deadlock. */
 static const struct pg_statement read_guards = {
     "read_guards",
-    "SELECT id, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, runs_count, lane, "
-    "losses, gates IS NOT NULL, waits_for, parent_id, (SELECT EXISTS (SELECT FROM wishes)), links, "
+    "SELECT id, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, runs_count, "
+    "skipped_count, lane, losses, gates IS NOT NULL, waits_for, parent_id, (SELECT EXISTS (SELECT FROM wishes)), links, "
     "run_id, place, created_ms, started_ms, scheduled_ms FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
 };
 static const struct pg_statement insert_rows = {
@@ -57,6 +57,7 @@ enum guard_column {
     G_CURSOR,
     G_LAST_RUN,
     G_RUNS,
+    G_SKIPPED,
     G_LANE,
     G_LOSSES,
     G_GATED,
@@ -85,6 +86,7 @@ static enum err pg_read_guard(struct store_postgres *s, const struct pg_result *
         .cursor_ms = pg_i64(r, row, G_CURSOR),
         .last_run_ms = pg_i64(r, row, G_LAST_RUN),
         .runs_count = pg_i64(r, row, G_RUNS),
+        .skipped_count = pg_i64(r, row, G_SKIPPED),
         .lane = pg_i64(r, row, G_LANE),
         .losses = (int)pg_i64(r, row, G_LOSSES),
         .gated = pg_bool(r, row, G_GATED),

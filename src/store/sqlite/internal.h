@@ -461,7 +461,7 @@ struct guards {
     enum task_state state;
     bool deleted;
     enum task_kind kind;
-    int64_t cursor_ms, last_run_ms, created_ms, lane;
+    int64_t cursor_ms, last_run_ms, runs_count, skipped_count, created_ms, lane;
     int losses;
     bool gated; /* has gates: may hold slots */
     bool waits; /* waits for a slot */

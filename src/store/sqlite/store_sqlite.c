@@ -69,8 +69,8 @@ static const char *const writer_sql[] = {
                    "ON CONFLICT (id) DO NOTHING",
     [ST_TASK_CREATED] = "SELECT created_ms FROM tasks WHERE id = ?",
     [ST_TASK_GUARDS] = "SELECT rid, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, "
-                       "losses, lane, gates IS NOT NULL, waits_for IS NOT NULL, links, created_ms FROM tasks "
-                       "WHERE id = ?",
+                       "losses, lane, gates IS NOT NULL, waits_for IS NOT NULL, links, created_ms, "
+                       "runs_count, skipped_count FROM tasks WHERE id = ?",
     [ST_SETTLE_GUARDS] =
         "SELECT rid, tenant_id, state, fence, deleted, claim_id, losses, lane, gates IS NOT NULL, links, run_id, "
         "place FROM tasks WHERE id = ?",

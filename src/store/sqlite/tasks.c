@@ -99,6 +99,8 @@ enum err sqlite_read_guards(struct store_sqlite *s, const struct uuid *id, struc
         g.waits = sqlite3_column_int(st, 13) != 0;
         g.links = sqlite3_column_int(st, 14);
         g.created_ms = sqlite3_column_int64(st, 15);
+        g.runs_count = sqlite3_column_int64(st, 16);
+        g.skipped_count = sqlite3_column_int64(st, 17);
         sqlite3_reset(st);
     }
     *ret = g;
@@ -489,6 +491,8 @@ static struct put_guard sqlite_put_guard(const struct guards *g)
                                .fence = g->fence,
                                .cursor_ms = g->cursor_ms,
                                .last_run_ms = g->last_run_ms,
+                               .runs_count = g->runs_count,
+                               .skipped_count = g->skipped_count,
                                .links = g->links };
 }
 

@@ -235,6 +235,26 @@ static void retries_end_with_a_cancelled_schedule(void **state)
     }
 }
 
+static void a_put_keeps_what_occurrences_have_counted_meanwhile(void **state) /* 5 */
+{
+    struct world *w = *state;
+    struct task next, t = some_recurring(w);
+    t.runs_count = 5;
+    t.skipped_count = 2;
+    t.last_run_ms = NOW - 100;
+    insert(w, &t, 1);
+    next = t;
+    next.version++;
+    next.runs_count = 4; /* as it was read, before an occurrence was settled */
+    next.skipped_count = 1;
+    next.last_run_ms = NOW - 2000;
+    struct op_put op = put_of(&t, &next);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    struct task read = get(w, t.id);
+    t.version++;
+    assert_same_task(&read, &t);
+}
+
 /* A row of times that the rule left out, as spawning makes it. */
 static struct task left_out(struct world *w, const struct task *t, int64_t first_ms, int64_t last_ms, int64_t count)
 {
@@ -660,6 +680,7 @@ static const struct CMUnitTest tests[] = {
     store_test(withdrawing_deletes_what_waits_and_sets_the_cursor_back),
     store_test(a_cancelled_schedule_cancels_what_is_due_and_deletes_the_rest),
     store_test(retries_end_with_a_cancelled_schedule),
+    store_test(a_put_keeps_what_occurrences_have_counted_meanwhile),
     store_test(a_put_cuts_rows_of_skipped_times),
     store_test(a_row_of_skipped_times_behind_the_cursor_is_deleted),
     store_test(the_cursor_goes_back_to_when_a_spread_occurrence_was_due),

@@ -418,7 +418,7 @@ static void a_usual_task_is_written_and_read_quickly(void **state)
         assert_int_equal(message_read_task(&arena, buf_str(&text), &back, &name, NULL), ERR_OK);
     }
     int64_t end = cpu_ns();
-    print_message("a task of %zu bytes: written in %" PRId64 " ns, read in %" PRId64 " ns\n", bytes,
+    print_message("# a task of %zu bytes: written in %" PRId64 " ns, read in %" PRId64 " ns\n", bytes,
                   (between - start) / ROUNDS, (end - between) / ROUNDS);
     assert_true(uuid_eq(back.id, t.id));
 }

@@ -442,7 +442,7 @@ static void thousands_of_streams_cost_little(void **state)
     for (int i = 0; i < STREAMS; i++)
         http_socket_hear(fds[i], "\n\n\r\n");
     size_t each = (resident_bytes() - before) / STREAMS;
-    print_message("%d streams: %zu bytes each\n", STREAMS, each);
+    print_message("# %d streams: %zu bytes each\n", STREAMS, each);
     assert_true(each < EACH_MAX);
     for (int i = 0; i < STREAMS; i++)
         close(fds[i]);
