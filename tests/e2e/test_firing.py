@@ -514,7 +514,7 @@ def test_catch_up_after_an_hour_without_a_server(make_server, clock, receiver, m
 def test_what_was_missed_longer_than_the_window_is_skipped_and_said(make_server, clock, receiver):
     server = make_server(env=clock.env)
     client = server.client()
-    start_ms = clock.now_ms() // 1000 * 1000 + 1000
+    start_ms = clock.now_ms() // 1000 * 1000 + 3000  # a create that comes after it would wait for the next
     task = client.create(name="c", interval_seconds=600, start_time=at(start_ms), catch_up_mode="RUN_ALL_MISSED",
                          catch_up_window_seconds=1500, **receiver.target("/c"))
     receiver.wait("/c", 1)

@@ -144,7 +144,7 @@ static enum err option_check_text(const struct option_given_value *g, int64_t *r
 {
     *ret = 0;
     if (!str_is_utf8(g->text) && !option_takes_bytes(g->row))
-        return error_field(g->e, g->name, "is not UTF-8 text");
+        return option_refuse(g, "UTF-8 text", "");
     return ERR_OK;
 }
 
