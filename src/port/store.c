@@ -23,6 +23,12 @@ bool task_needs_calendar(const struct task *t)
     return t->kind == TASK_RECURRING && t->schedule.calendar.n && !t->deleted && !task_is_final(t->state);
 }
 
+bool put_cut_applies(const struct op_put *op, const struct spawn_cut *c)
+{
+    int64_t last_ms = c->last_was_ms + schedule_spread(&op->task->schedule, op->task->id);
+    return task_is_final(op->task->state) || op->task->deleted || op->ret_cursor_ms <= last_ms;
+}
+
 bool put_cut_deletes(struct op_put *op, const struct spawn_cut *c)
 {
     int64_t at_ms = c->first_ms + schedule_spread(&op->task->schedule, op->task->id);

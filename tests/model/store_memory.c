@@ -421,7 +421,7 @@ static void memory_put_cut(struct store_memory *s, struct op_put *op, struct slo
         const struct spawn_cut *c = &op->cuts[i];
         const struct task *t = table_get(&s->table, c->id);
         if (!t || !uuid_eq(t->parent, op->task->id) || t->kind != TASK_OCCURRENCE || t->state != TASK_SKIPPED ||
-            t->skipped_count != c->count_was)
+            t->skipped_count != c->count_was || !put_cut_applies(op, c))
             continue;
         if (put_cut_deletes(op, c)) {
             memory_drop_row(&s->table, c->id, keys);

@@ -84,8 +84,8 @@ static void calendar_reapply_prepare(struct request *q, struct reader *r, struct
         .cursor_ms = o->current.cursor_ms,
         .withdraw = true,
     };
-    if (o->next.cursor_ms == o->current.cursor_ms ||
-        withdraw_cuts(q, r, &o->current, &q->calendar_reapply_run->page, &o->put, &e) == ERR_OK)
+    /* Also if the cursor stays: the occurrences that are withdrawn may set it back, into a row. */
+    if (withdraw_cuts(q, r, &o->current, &q->calendar_reapply_run->page, &o->put, &e) == ERR_OK)
         return;
     log_warn("calendar_reapply_failed", kv_uuid("task", o->current.id), kv_err(&e));
     o->state = REAPPLY_ENDED;

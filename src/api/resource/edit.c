@@ -434,12 +434,10 @@ static void edit_on_put(struct op *op)
         request_answer(q);
 }
 
-/* Times from now on that the schedule no longer names, or names anew. */
+/* What is withdrawn may set the cursor back into a row of skipped times. */
 static bool edit_cuts_rows(const struct edit *edit)
 {
-    const struct task *t = &edit->plan.task;
-    return edit->plan.withdraw && t->kind == TASK_RECURRING &&
-           (edit->withdraw_from_ms || task_is_final(t->state) || t->deleted);
+    return edit->plan.withdraw && edit->plan.task.kind == TASK_RECURRING;
 }
 
 static enum handled edit_put(struct request *q, struct reader *r, struct edit *edit)

@@ -459,6 +459,7 @@ enum err spawn_cut(const struct task *o, const struct recurrence *rule, int64_t 
     }
     *ret = (struct spawn_cut){ .id = o->id,
                                .first_ms = o->scheduled_ms,
+                               .last_was_ms = max_of(o->cursor_ms, o->scheduled_ms),
                                .count_was = o->skipped_count,
                                .last_ms = left.last_ms,
                                .count = left.count };

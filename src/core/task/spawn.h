@@ -88,9 +88,9 @@ bool spawned_span(const struct task *occurrence, struct spawn_span *ret);
 /* What stays of the row of times that the rule left out, if times from some moment on are taken from it. */
 struct spawn_cut {
     struct uuid id;
-    int64_t first_ms, count_was; /* of the row: its scheduled_ms and skipped_count */
-    int64_t last_ms, count;      /* what stays, up to last_ms; count 0: nothing */
-    struct str error;            /* the last_error of what stays */
+    int64_t first_ms, last_was_ms, count_was; /* of the row: its scheduled_ms, cursor_ms and skipped_count */
+    int64_t last_ms, count;                   /* what stays, up to last_ms; count 0: nothing */
+    struct str error;                         /* the last_error of what stays */
 };
 /* Takes the times at or after before_ms (scheduled_ms) from a row. rule: of the schedule that made the row; its
  * calendar may have changed since. *ret_cuts false: it is no such row, or has no such times; then *ret is not set. */

@@ -213,6 +213,8 @@ static enum err pg_put_withdraw(struct store_postgres *s, struct op_put *op, int
 static enum err pg_put_cut_one(struct store_postgres *s, struct op_put *op, const struct spawn_cut *c, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    if (!put_cut_applies(op, c))
+        return ERR_OK;
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, c->id);
     pg_add_uuid(&s->params, op->task->id);

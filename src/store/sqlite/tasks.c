@@ -447,8 +447,10 @@ static enum err sqlite_put_withdraw(struct store_sqlite *s, struct op_put *op, i
 static enum err sqlite_put_cut_one(struct store_sqlite *s, struct op_put *op, const struct spawn_cut *c,
                                    struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_CUT_FIND);
     bool row;
+    if (!put_cut_applies(op, c))
+        return ERR_OK;
+    sqlite3_stmt *st = writer_stmt(s, ST_CUT_FIND);
     (void)bind_uuid(st, 1, &c->id);
     (void)bind_uuid(st, 2, &op->task->id);
     sqlite3_bind_int64(st, 3, c->count_was);

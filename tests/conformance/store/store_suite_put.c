@@ -272,6 +272,7 @@ static struct spawn_cut cut_of(const struct task *o, int64_t last_ms, int64_t co
 {
     return (struct spawn_cut){ .id = o->id,
                                .first_ms = o->scheduled_ms,
+                               .last_was_ms = o->cursor_ms,
                                .count_was = o->skipped_count,
                                .last_ms = last_ms,
                                .count = count,
@@ -321,6 +322,29 @@ static void a_put_cuts_rows_of_skipped_times(void **state) /* 17 */
     }
     assert_ok(reader_counts(w->reader, NOW, &counts, &e), &e);
     assert_int_equal(counts.by_state[TASK_SKIPPED], before.by_state[TASK_SKIPPED] - 1);
+}
+
+static void a_row_of_skipped_times_before_the_cursor_stays(void **state) /* 17 */
+{
+    struct world *w = *state;
+    struct task o, next, t = some_recurring(w);
+    t.cursor_ms = NOW + 9001;
+    t.skipped_count = 8;
+    insert(w, &t, 1);
+    o = left_out(w, &t, NOW - 2000, NOW + 9000, 8);
+    insert(w, &o, 1);
+    struct spawn_cut c = cut_of(&o, NOW - 1000, 1);
+    next = t;
+    next.version++;
+    struct op_put op = put_of(&t, &next);
+    op.withdraw = true;
+    op.cuts = &c;
+    op.cut_count = 1;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret_cut, 0);
+    struct task read = get(w, o.id);
+    assert_same_task(&read, &o);
+    assert_int_equal(get(w, t.id).skipped_count, 8);
 }
 
 /* The cursor goes back to before the row: spawning makes all of it again. */
@@ -682,6 +706,7 @@ static const struct CMUnitTest tests[] = {
     store_test(retries_end_with_a_cancelled_schedule),
     store_test(a_put_keeps_what_occurrences_have_counted_meanwhile),
     store_test(a_put_cuts_rows_of_skipped_times),
+    store_test(a_row_of_skipped_times_before_the_cursor_stays),
     store_test(a_row_of_skipped_times_behind_the_cursor_is_deleted),
     store_test(the_cursor_goes_back_to_when_a_spread_occurrence_was_due),
     store_test(a_put_that_did_not_see_the_latest_spawn_is_refused),
