@@ -74,6 +74,17 @@ void store_memory_plant(struct store *s, enum memory_bug bug)
     container_of(s, struct store_memory, base)->joins.bug = bug;
 }
 
+void store_memory_uncount_skip(struct store *base, struct uuid recurring)
+{
+    struct store_memory *s = container_of(base, struct store_memory, base);
+    const struct task *t = table_get(&s->table, recurring);
+    if (!t)
+        return;
+    struct task next = *t;
+    next.skipped_count = max_of(next.skipped_count - 1, (int64_t)0);
+    table_put(&s->table, &next);
+}
+
 static bool memory_is_planted(struct memory_joins *j, enum memory_bug bug)
 {
     return j->bug == bug && ++j->turns % 3 == 0;

@@ -18,3 +18,4 @@ enum memory_bug {
     MEMORY_PURGES_STEPS
 };
 void store_memory_plant(struct store *s, enum memory_bug bug);
+void store_memory_uncount_skip(struct store *s, struct uuid recurring); /* for a planted bug: one time fewer */

@@ -124,35 +124,13 @@ static enum err wake_unheard(struct sim *s, struct op *op, struct error *e)
     return rc;
 }
 
-/* Changes the parent's row directly. */
-static void uncount(struct sim *s, const struct task *t)
-{
-    cleanup_with(arena_release) struct arena a;
-    struct task next;
-    struct error e;
-    arena_init(&a, 1 << 20);
-    if (reader_get(s->reader, t->tenant, t->parent, &a, &next, &e))
-        return;
-    struct op_put put = { .op = { .kind = OP_PUT },
-                          .task = &next,
-                          .version = next.version,
-                          .fence = next.fence,
-                          .state = next.state,
-                          .cursor_ms = next.cursor_ms };
-    next.skipped_count = max_of(next.skipped_count - 1, (int64_t)0);
-    arena_init(&put.op.arena, 4096);
-    if (apply_one(s, &put.op, &e))
-        abort();
-    arena_release(&put.op.arena);
-}
-
 static enum err claim_uncounted(struct sim *s, struct op_claim *op, struct error *e)
 {
     enum err rc = apply_one(s, &op->op, e);
     for (size_t i = 0; !rc && !op->op.rc && i < op->ret_gated.n; i++) {
         const struct task *t = &op->ret_gated.v[i];
         if (t->state == TASK_SKIPPED)
-            uncount(s, t);
+            store_memory_uncount_skip(s->store, t->parent);
     }
     return rc;
 }

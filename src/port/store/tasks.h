@@ -88,10 +88,10 @@ struct op_insert {
  * 16. ret_state is the state that was stored: that of `task` after rules 13 and 15. Other tasks that change with it are
  *     told (port/store/changes.h).
  *  Rows of times that the rule left out
- * 17. Each of `cuts` names a SKIPPED OCCURRENCE of the task, whose last time is last_was_ms. If the task is neither final
- *     nor deleted, and the cursor by rule 8 is after that (and the task's schedule_spread), the row stays: spawning goes
- *     on behind it. Else, if it has the skipped_count count_was, it gets last_ms as
- *     cursor_ms, and count and error as skipped_count and last_error. If count is 0, or the cursor by rule 8 is not
+ * 17. Each of `cuts` names a SKIPPED OCCURRENCE of the task, whose last time is last_was_ms. If the task is neither
+ *     final nor deleted, and the cursor by rule 8 is after that (and the task's schedule_spread), the row stays:
+ *     spawning goes on behind it. Else, if it has the skipped_count count_was, it gets last_ms as cursor_ms, and count
+ *     and error as skipped_count and last_error. If count is 0, or the cursor by rule 8 is not
  *     after first_ms (and the task's schedule_spread), it is deleted instead: spawning makes a row of these times
  *     again. The times that it loses are subtracted from the task's skipped_count (not below 0). Other rows stay. */
 struct op_put {
