@@ -4,6 +4,7 @@
 
 #include "base/base64.h"
 #include "base/json/jsonw.h"
+#include "base/rfc3339.h"
 
 enum { ID_TEXT = 22, FIELDS_MAX = 8 };
 
@@ -248,8 +249,6 @@ void live_line_incident(struct buf *line, const struct live_incident *i)
 
 /* ---- lines of other nodes ---- */
 
-static const int64_t live_latest_ms = INT64_C(253402300799999); /* the end of the year 9999 */
-
 static bool live_read_id(struct str text, struct uuid *ret)
 {
     *ret = (struct uuid){ 0 };
@@ -280,7 +279,7 @@ static bool live_read_task(const struct str *v, size_t n, struct live_task *ret)
     int64_t attempt;
     if (n != 7 || !v[0].n || !live_read_id(v[0], &ret->id) || !live_read_id(v[1], &ret->parent) ||
         !task_state_parse(v[2], &ret->state) || !str_to_i64(v[3], 0, INT32_MAX, &attempt) ||
-        !str_to_i64(v[4], 0, INT64_MAX, &ret->version) || !str_to_i64(v[5], 0, live_latest_ms, &ret->at_ms))
+        !str_to_i64(v[4], 0, INT64_MAX, &ret->version) || !str_to_i64(v[5], 0, YEAR_9999_END_MS, &ret->at_ms))
         return false;
     ret->attempt = (int)attempt;
     ret->queue = v[6];
@@ -316,7 +315,7 @@ static bool live_read_incident(const struct str *v, size_t n, struct live_incide
     if (n != 8 || !v[0].n || !live_read_id(v[0], &ret->id) || !live_read_id(v[1], &ret->setting) ||
         !live_read_name(v[2], incident_kind_names, &kind) || !live_read_name(v[3], incident_change_names, &change) ||
         !str_to_i64(v[4], 0, 1, &open) || !str_to_i64(v[5], 0, INT64_MAX, &ret->count) ||
-        !str_to_i64(v[6], 0, live_latest_ms, &ret->at_ms))
+        !str_to_i64(v[6], 0, YEAR_9999_END_MS, &ret->at_ms))
         return false;
     ret->kind = (enum incident_kind)kind;
     ret->change = (enum incident_change)change;

@@ -85,7 +85,7 @@ enum err withdraw_cuts(struct request *q, struct reader *r, const struct task *w
         return e->code;
     struct spawn_cut *cuts = arena_array(a, struct spawn_cut, page.tasks.n + 1);
     if (!cuts)
-        return error_set(e, ERR_LIMIT, "too little memory for the skipped occurrences");
+        return error_no_room(e);
     int64_t before_ms = min_of(q->now_ms, next->cursor_ms) - schedule_spread(&next->schedule, next->id);
     op->cuts = cuts;
     for (size_t i = page.tasks.n; i-- > 0;) { /* by id, as rows are locked */

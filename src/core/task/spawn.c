@@ -464,7 +464,7 @@ enum err spawn_cut(const struct task *o, const struct recurrence *rule, int64_t 
                                .last_ms = left.last_ms,
                                .count = left.count };
     bool fits = !left.count || arena_str(a, spawn_skip_text(&left, reason, text), &ret->error);
-    return fits ? ERR_OK : error_set(e, ERR_LIMIT, "too little memory to cut a row of skipped occurrences");
+    return fits ? ERR_OK : error_no_room(e);
 }
 
 int64_t skip_count(const struct task *t)

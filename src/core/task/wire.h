@@ -6,11 +6,12 @@
  * outside: types and bounds are checked, and a violation is ERR_CORRUPT with the member's path in the error's field. */
 #include "base/json/json.h"
 #include "base/json/jsonw.h"
+#include "base/rfc3339.h"
 
 enum { WIRE_VERSION = 1 };
 
 /* These bounds keep sums of a few values within 64 bits, in microseconds too. */
-#define WIRE_MS_MAX    253402300799999LL /* the end of the year 9999 */
+#define WIRE_MS_MAX    YEAR_9999_END_MS
 #define WIRE_COUNT_MAX 1000000000LL
 
 enum wire_kind {

@@ -16,11 +16,6 @@ struct recent_fences {
     struct recent_fence v[RECENT_FENCES];
 };
 
-static struct str recent_fence_key(const struct uuid *id)
-{
-    return (struct str){ (const char *)id->b, sizeof id->b };
-}
-
 struct recent_fences *recent_fences_new(void)
 {
     struct recent_fences *f = xnew(*f);
@@ -38,7 +33,7 @@ void recent_fences_free(struct recent_fences *f)
 
 void recent_fences_note(struct recent_fences *f, struct uuid id, int64_t fence)
 {
-    struct recent_fence *at = map_get(&f->places, recent_fence_key(&id));
+    struct recent_fence *at = map_get(&f->places, uuid_bytes(&id));
     if (at) {
         at->fence = max_of(at->fence, fence);
         return;
@@ -46,13 +41,13 @@ void recent_fences_note(struct recent_fences *f, struct uuid id, int64_t fence)
     at = &f->v[f->next];
     f->next = (f->next + 1) % RECENT_FENCES;
     if (at->fence)
-        map_remove(&f->places, recent_fence_key(&at->id));
+        map_remove(&f->places, uuid_bytes(&at->id));
     *at = (struct recent_fence){ id, fence };
-    map_put(&f->places, recent_fence_key(&at->id), at);
+    map_put(&f->places, uuid_bytes(&at->id), at);
 }
 
 bool recent_fences_has_higher(const struct recent_fences *f, struct uuid id, int64_t fence)
 {
-    const struct recent_fence *at = map_get(&f->places, recent_fence_key(&id));
+    const struct recent_fence *at = map_get(&f->places, uuid_bytes(&id));
     return at && at->fence > fence;
 }

@@ -16,25 +16,20 @@ struct pg_held_by {
     struct held_slots slots;
 };
 
-static struct str pg_uuid_bytes(const struct uuid *u)
-{
-    return (struct str){ (const char *)u->b, sizeof u->b };
-}
-
 static struct pg_held_by *pg_slots_held_entry(struct store_postgres *s, struct uuid task)
 {
-    struct pg_held_by *h = map_get(&s->slots_held, pg_uuid_bytes(&task));
+    struct pg_held_by *h = map_get(&s->slots_held, uuid_bytes(&task));
     if (h)
         return h;
     h = xcalloc(1, sizeof *h);
     h->task = task;
-    (void)map_put(&s->slots_held, pg_uuid_bytes(&h->task), h);
+    (void)map_put(&s->slots_held, uuid_bytes(&h->task), h);
     return h;
 }
 
 void pg_slots_drop_held(struct store_postgres *s, const struct uuid *task)
 {
-    free(map_remove(&s->slots_held, pg_uuid_bytes(task)));
+    free(map_remove(&s->slots_held, uuid_bytes(task)));
 }
 
 enum err pg_slots_read_held(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e)
@@ -44,7 +39,7 @@ enum err pg_slots_read_held(struct store_postgres *s, const struct uuid *tasks, 
     pg_params_reset(p);
     pg_array(p, PG_UUID);
     for (size_t i = 0; i < n; i++) {
-        if (map_get(&s->slots_held, pg_uuid_bytes(&tasks[i])))
+        if (map_get(&s->slots_held, uuid_bytes(&tasks[i])))
             continue;
         pg_element_uuid(p, tasks[i]);
         (void)pg_slots_held_entry(s, tasks[i]);
@@ -64,7 +59,7 @@ enum err pg_slots_read_held(struct store_postgres *s, const struct uuid *tasks, 
 
 const struct held_slots *pg_slots_cached_held(struct store_postgres *s, const struct uuid *task)
 {
-    const struct pg_held_by *h = map_get(&s->slots_held, pg_uuid_bytes(task));
+    const struct pg_held_by *h = map_get(&s->slots_held, uuid_bytes(task));
     return h ? &h->slots : NULL;
 }
 
