@@ -157,7 +157,12 @@ static struct async_io *recall_queue_of(const struct node *n, const struct task 
 static void recall_ask_queue(struct node *n, struct recall *r)
 {
     r->asks_again = false;
-    scheduler_want_back(n->scheduler, r->running->id, r->running->fence);
+    if (scheduler_want_back(n->scheduler, r->running->id, r->running->fence)) {
+        r->known = false;
+        r->result = RECALL_RUNNING;
+        r->done(r);
+        return;
+    }
     n->recalls++;
     r->asked = (struct io_one){ .io_request = { .kind = IO_RECALL, .done = recall_on_queue_answer },
                                 .id = { r->running->id, r->running->fence } };

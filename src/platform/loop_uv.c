@@ -90,21 +90,21 @@ void loop_cancel_call(struct loop *l, struct call *c)
     pthread_mutex_unlock(&l->lock);
 }
 
-static void loop_uv_take_all(struct loop *l, struct list *from, struct list *into)
+static void loop_uv_take_all(struct list *from, struct list *into)
 {
     list_init(into);
-    pthread_mutex_lock(&l->lock);
     while (!list_empty(from))
         list_push(into, list_pop(from));
-    pthread_mutex_unlock(&l->lock);
 }
 
 static void loop_uv_on_wakeup(uv_async_t *handle)
 {
     struct loop *l = handle->data;
     struct list ops, calls;
-    loop_uv_take_all(l, &l->completed, &ops);
-    loop_uv_take_all(l, &l->calls, &calls);
+    pthread_mutex_lock(&l->lock); /* once: a call may be about an operation that was completed before it was made */
+    loop_uv_take_all(&l->completed, &ops);
+    loop_uv_take_all(&l->calls, &calls);
+    pthread_mutex_unlock(&l->lock);
     while (!list_empty(&ops)) {
         struct op *op = container_of(list_pop(&ops), struct op, link);
         op->deliver = NULL; /* done may submit the operation again, to another writer */

@@ -58,9 +58,9 @@ struct held {
     bool ahead;               /* it counts among the tasks that are claimed without a place */
     bool returned;            /* it counts in scheduler.returning */
     bool suspect, taken_back;
-    bool wanted_back;           /* by a user, while it was on its way to the queue: if it comes back, it is returned */
-    bool is_parent;             /* others waited for it when it was claimed */
-    char *replaced;             /* why it is not to run; NULL: it may */
+    bool wanted_back; /* by a user, while it was planned or on its way to the queue: if it comes back, it is returned */
+    bool is_parent;   /* others waited for it when it was claimed */
+    char *replaced;   /* why it is not to run; NULL: it may */
     struct settle_facts *facts; /* fleet: what is needed to end it when the queue has it; without texts */
     struct list link;           /* QUEUED: in scheduler.queued, by asked_ms */
     int64_t asked_ms;           /* steady: when it was pushed, or last checked in the store */

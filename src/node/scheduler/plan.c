@@ -463,7 +463,7 @@ static void planning_call(struct planning *p)
     s->planned_bytes += a->call->bytes;
     planning_free(p);
     /* The clock may have been set back meanwhile. */
-    bool ends = a->held->taken_back || a->held->replaced;
+    bool ends = a->held->taken_back || a->held->wanted_back || a->held->replaced;
     scheduler_rearm(s, a, ends ? 0 : max_of(a->task->due_ms - s->now.wall_ms, (int64_t)0));
 }
 

@@ -294,11 +294,14 @@ bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence)
     return true;
 }
 
-void scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence)
+bool scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence)
 {
     struct held *h = scheduler_find_held(s, id, fence);
-    if (h && h->armed && (h->where == HELD_PUSHING || h->armed->unsure))
-        h->wanted_back = true;
+    if (!h || !h->armed)
+        return false;
+    bool planned = h->where == HELD_PLANNING && h->armed->task->target != TARGET_WORKFLOW;
+    h->wanted_back = h->wanted_back || planned || h->where == HELD_PUSHING || h->armed->unsure;
+    return planned;
 }
 
 bool scheduler_is_opened(const struct scheduler *s, struct uuid id, int64_t fence)

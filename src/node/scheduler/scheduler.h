@@ -148,8 +148,9 @@ const struct task *scheduler_armed(const struct scheduler *s, struct uuid id, in
 bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence);
 
 /* A user wants a task back that scheduler_unarm does not have. If it is on its way to the shared queue and comes back,
- * because the queue is down, it does not fire: its claim ends, and the store decides what becomes of it. */
-void scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence);
+ * because the queue is down, it does not fire: its claim ends, and the store decides what becomes of it. The same if
+ * its call is being planned, perhaps of a run as it was before; true: so it is. */
+bool scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence);
 
 /* A later run replaces the task, and `why` says so: it is taken off the wheel and ended as CANCELLED; false: it has
  * fired, or is not claimed here. */

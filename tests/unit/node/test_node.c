@@ -384,6 +384,51 @@ static void a_recall_of_a_claim_that_has_yet_to_arrive_is_not_known(void **state
     settle_down(w);
 }
 
+static struct plan *kept_plan;
+
+static void keep_plan(struct planner *p, struct plan *plan)
+{
+    (void)p;
+    kept_plan = plan;
+}
+
+static void with_planner(struct node_setup *setup)
+{
+    static const struct planner_ops ops = { keep_plan };
+    static struct planner planner = { &ops };
+    setup->planner = &planner;
+}
+
+/* The plan may have been made before the run was paused or cancelled. */
+static void a_recall_of_what_is_being_planned_keeps_its_call_back(void **state)
+{
+    struct world *w = *state;
+    int answers = 0;
+    change_setup = with_planner;
+    with_slots(w, SLOTS);
+    change_setup = NULL;
+    struct task t = plain_task(1, NOW);
+    t.links = TASK_PLANNED;
+    add_task(w, t);
+    settle_down(w);
+    t.fence = 1;
+    assert_non_null(kept_plan);
+    struct recall r = { .running = &t, .replace = &t, .abort = true, .done = count_answer, .context = &answers };
+    node_recall(w->node, &r);
+    assert_int_equal(answers, 1);
+    assert_int_equal(r.result, RECALL_RUNNING);
+    assert_false(r.known);
+    struct plan *first = take(kept_plan);
+    first->done(first); /* PLAN_CALL */
+    settle_down(w);
+    assert_int_equal(w->run_count, 0);
+    assert_int_equal(read_task(w, t.id).fence, 2); /* it was returned, and is claimed once more */
+    assert_non_null(kept_plan);
+    kept_plan->done(kept_plan);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+}
+
 /* ---- recovery ---- */
 
 static void what_a_dead_process_ran_runs_again_and_spends_no_attempt(void **state)
@@ -525,6 +570,7 @@ int main(void)
         node_test(a_recall_whose_answer_was_lost_is_answered_by_its_record),
         node_test(a_recall_under_a_key_that_was_used_lets_the_task_go),
         node_test(a_recall_of_a_claim_that_has_yet_to_arrive_is_not_known),
+        node_test(a_recall_of_what_is_being_planned_keeps_its_call_back),
         node_test(what_a_dead_process_ran_runs_again_and_spends_no_attempt),
         node_test(what_a_dead_process_had_not_fired_costs_nothing),
         node_test(recovery_goes_on_after_failures_and_a_clock_set_back),
