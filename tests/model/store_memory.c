@@ -502,6 +502,8 @@ static enum err memory_apply(struct store *base, struct op *const *ops, size_t n
         ops[i]->rc = memory_operations[ops[i]->kind](s, ops[i]);
         memory_changes_end_op(s, ops[i]);
         memory_audit_write(s, ops[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
         if (op_may_hit(ops[i], s->base.wants))
             memory_hits_write(s, ops[i]);
         memory_checks_write(s, ops[i]);

@@ -21,7 +21,8 @@
  *
  *  6. OP_INSERT, OP_PUT and `replace` of OP_SETTLE make the record of a task's check due, in their transaction: next_ms
  *     becomes updated_ms of the task. If there is no such record, it is inserted, with version 1 and the doc {}; else
- *     its version rises by one, and the rest stays. An OP_INSERT that only repeats another one does the same.
+ *     its version rises by one, and the rest stays. An OP_INSERT that only repeats another one does the same. It
+ *     is written after all operations of its batch: an OP_FOLD among them finds the version of before.
  *  7. No operation but OP_FOLD removes it. The notifier finds that the task is gone.
  *
  * A task whose pause has an end (core/task/pause.h) has a record, too:

@@ -120,7 +120,8 @@ static void count_result(struct tally *t, const union any_op *op)
     for (size_t i = 0; op->op.kind == OP_SETTLE && i < op->settle.n; i++)
         count_settlement(t, &op->settle.v[i]);
     if (op->op.kind == OP_PUT)
-        t->withdrawn += op->put.ret_withdrawn, t->woken += op->put.ret_unblocked_lanes != 0;
+        t->withdrawn += op->put.ret_withdrawn, t->cut += (size_t)op->put.ret_cut,
+            t->woken += op->put.ret_unblocked_lanes != 0;
     if (op->op.kind == OP_CATCH_UP)
         t->missed += op->missed.ret_withdrawn;
     if (op->op.kind == OP_PURGE)
@@ -136,8 +137,8 @@ static void print_tally(const struct tally *t)
         printf(" %d/%d", t->done[i], t->refused[i]);
     printf("; %zu claimed, %zu of them late, %zu lines merged, %zu settled, %zu aside, %zu recalled, %zu stale, ",
            t->claimed, t->late, t->merged, t->settled, t->aside, t->recalled, t->stale);
-    printf("%zu withdrawn, %zu missed, %zu forgotten, %zu leases lost\n", t->withdrawn, t->missed, t->forgotten,
-           t->leases_lost);
+    printf("%zu withdrawn, %zu cut, %zu missed, %zu forgotten, %zu leases lost\n", t->withdrawn, t->cut, t->missed,
+           t->forgotten, t->leases_lost);
     printf(
         "# slots: %zu blocked, %zu skipped, %zu cancelled, %zu replaced, %zu woke; %zu suspects claimed, %zu deduped\n",
         t->blocked, t->skipped, t->cancelled, t->replaced, t->woken, t->suspects, t->deduped);
@@ -256,11 +257,13 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
         model_listen_no_more();
     }
     print_tally(&sum);
-    /* The numbers are those that six rounds reach. */
+    if (getenv("BELFRY_SEED"))
+        return;
+        /* The numbers are those that six rounds of the usual seed reach. */
 #define REACHED(field, n) ((int64_t)sum.field > (int64_t)(n)*min_of(rounds, 6) / 6)
     assert_true(REACHED(claimed, 1800) && REACHED(settled, 1800) && REACHED(stale, 600) && REACHED(withdrawn, 60) &&
-                REACHED(missed, 20) && REACHED(forgotten, 600) && REACHED(leases_lost, 60) && REACHED(merged, 100) &&
-                REACHED(aside, 60));
+                REACHED(cut, 10) && REACHED(missed, 20) && REACHED(forgotten, 600) && REACHED(leases_lost, 60) &&
+                REACHED(merged, 100) && REACHED(aside, 60));
     assert_true(REACHED(late, 600) && REACHED(recalled, 60));
     assert_true(REACHED(blocked, 300) && REACHED(skipped, 40) && REACHED(cancelled, 20) && REACHED(replaced, 10) &&
                 REACHED(woken, 60) && REACHED(suspects, 40));
@@ -330,6 +333,14 @@ static bool withdraws_nothing(struct op *op, struct prng *random)
     (void)random;
     if (op->kind == OP_PUT)
         container_of(op, struct op_put, op)->withdraw = false;
+    return false;
+}
+
+static bool cuts_nothing(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_PUT)
+        container_of(op, struct op_put, op)->cut_count = 0;
     return false;
 }
 
@@ -560,6 +571,7 @@ static void planted_bugs_are_noticed(void **state)
         BUG(drops_one_settle_in_a_hundred),
         BUG(keeps_no_idempotency_record),
         BUG(withdraws_nothing),
+        BUG(cuts_nothing),
         BUG(drops_one_minute_in_twenty),
         BUG(keeps_hits_that_are_folded),
         BUG(writes_one_record_in_twenty_not_at_all),

@@ -58,6 +58,7 @@ struct tally {
     X(settled)                                                                                                         \
     X(stale)                                                                                                           \
     X(withdrawn)                                                                                                       \
+    X(cut)                                                                                                             \
     X(missed)                                                                                                          \
     X(forgotten)                                                                                                       \
     X(leases_lost)                                                                                                     \
@@ -229,6 +230,7 @@ struct held {
     struct str key;
     struct uuid task;
     int64_t fence, version;
+    enum task_state state;
 };
 
 struct watch {

@@ -136,6 +136,7 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_PUT:
         return number_same("put's state", a->put.ret_state, b->put.ret_state) &&
                number_same("put's withdrawn", a->put.ret_withdrawn, b->put.ret_withdrawn) &&
+               number_same("put's cuts", a->put.ret_cut, b->put.ret_cut) &&
                number_same("put woke", a->put.ret_unblocked_lanes, b->put.ret_unblocked_lanes) &&
                (a->put.task->kind != TASK_RECURRING ||
                 number_same("put's cursor", a->put.ret_cursor_ms, b->put.ret_cursor_ms));

@@ -177,6 +177,11 @@ static struct task make_occurrence(struct model *m, const struct task *parent, i
     t.due_ms = max_of(at_ms, m->now_ms);
     t.cursor_ms = 0;
     t.schedule = (struct schedule){ 0 };
+    if (chance(m, 25)) { /* a row of times that the rule left out */
+        set_state(m, &t, TASK_SKIPPED);
+        t.skipped_count = 1 + (int64_t)below(m, 4);
+        t.cursor_ms = at_ms + 5 * (t.skipped_count - 1);
+    }
     return t;
 }
 
@@ -485,8 +490,9 @@ static struct task changed(struct model *m, const struct task *t)
     if (chance(m, 60) && state != TASK_RUNNING && task_may_become(t->state, state))
         set_state(m, &next, state);
     if (t->state == TASK_BLOCKED && chance(m, 30))
-        set_state(m, &next, TASK_CANCELLED);                                         /* or all would wait in the end */
-    next.deleted = chance(m, 5) && uuid_is_nil(t->run) && !(t->links & TASK_OPENED); /* these go as one */
+        set_state(m, &next, TASK_CANCELLED);                               /* or all would wait in the end */
+    bool opens = t->target == TARGET_WORKFLOW && t->state == TASK_RUNNING; /* perhaps by an operation of this batch */
+    next.deleted = chance(m, 5) && uuid_is_nil(t->run) && !opens && !(t->links & TASK_OPENED); /* these go as one */
     if (next.deleted && !task_is_final(next.state))
         set_state(m, &next, TASK_CANCELLED);
     if (next.state == TASK_PAUSED && uuid_is_nil(next.run) && chance(m, 60))
@@ -494,16 +500,42 @@ static struct task changed(struct model *m, const struct task *t)
     return next;
 }
 
+/* Mostly the schedule begins anew at one of the rows of times that the rule left out. Sometimes one has changed since. */
+static void cut_rows(struct model *m, struct task *recurring, struct op_put *op)
+{
+    struct task_filter f = {
+        .tenant = recurring->tenant, .parent = recurring->id, .states = 1U << TASK_SKIPPED, .limit = LIST_MAX
+    };
+    struct task_page page = { 0 };
+    assert_int_equal(reader_list(m->reader, &f, &m->arena, &page, NULL), ERR_OK);
+    struct spawn_cut *v = arena_array(&m->arena, struct spawn_cut, page.tasks.n + 1);
+    for (size_t i = 0; i < page.tasks.n; i++) {
+        const struct task *t = &page.tasks.v[i];
+        int64_t stays = t->skipped_count ? (int64_t)below(m, (size_t)t->skipped_count) : 0;
+        if (chance(m, 60))
+            v[op->cut_count++] = (struct spawn_cut){ .id = t->id,
+                                                     .first_ms = t->scheduled_ms,
+                                                     .last_was_ms = t->cursor_ms,
+                                                     .count_was = t->skipped_count + (chance(m, 10) ? 1 : 0),
+                                                     .last_ms = t->scheduled_ms + 5 * max_of(stays - 1, (int64_t)0),
+                                                     .count = stays,
+                                                     .error = some_text(m) };
+    }
+    op->cuts = v;
+    if (op->cut_count && chance(m, 70))
+        recurring->cursor_ms = v[below(m, op->cut_count)].first_ms + (int64_t)below(m, 10);
+}
+
 static void make_put(struct model *m, union any_op *op)
 {
     struct task t = model_task(m), also = model_task(m), there; /* t: there is none, unless one is found */
     if (chance(m, 97) && !(chance(m, 50) && look_for_recurring(m, &t)))
         (void)model_look(m, &t);
-    struct task next = changed(m, &t);
+    struct task changes = changed(m, &t), *next = copy_of(m, &changes, sizeof changes);
     if (t.links & TASK_OPEN) /* it cannot go on without its claim */
-        set_state(m, &next, TASK_CANCELLED);
+        set_state(m, next, TASK_CANCELLED);
     op->put = (struct op_put){ .op.kind = OP_PUT,
-                               .task = copy_of(m, &next, sizeof next),
+                               .task = next,
                                .version = t.version + (chance(m, 8) ? 1 : 0),
                                .fence = t.fence + (chance(m, 5) ? 1 : 0),
                                .state = chance(m, 95) || t.state == TASK_RUNNING ? t.state : TASK_PAUSED,
@@ -511,6 +543,8 @@ static void make_put(struct model *m, union any_op *op)
                                .withdraw = chance(m, 60),
                                .withdraw_from_ms = chance(m, 40) ? 0 : near(m, -20, 20),
                                .idempotency = model_idempotency(m, 12) };
+    if (t.kind == TASK_RECURRING && chance(m, 60))
+        cut_rows(m, next, &op->put);
     if (!chance(m, 20)) {
         model_depend_put(m, &op->put);
         return;
@@ -520,7 +554,7 @@ static void make_put(struct model *m, union any_op *op)
         also = make_occurrence(m, &t, m->now_ms);
         also.id = id;
     }
-    if (chance(m, 20) && model_look(m, &there)) {
+    if (chance(m, 20) && !op->put.withdraw && model_look(m, &there)) { /* run-now withdraws nothing */
         also.id = there.id;
         also.created_ms = there.created_ms + (chance(m, 50) ? 1 : 0);
     }
@@ -528,7 +562,7 @@ static void make_put(struct model *m, union any_op *op)
         return;
     model_dedupe(m, &also);
     op->put.also = copy_of(m, &also, sizeof also);
-    if (!op->put.withdraw && next.state == op->put.state) /* as run-now does it */
+    if (!op->put.withdraw && next->state == op->put.state) /* as run-now does it */
         op->put.max_pending = 1 + m->now_ms % 400;
     model_know(m, &also);
 }

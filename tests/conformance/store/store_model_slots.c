@@ -80,7 +80,8 @@ static bool holders_are_sound(const struct watch *w, const struct all_tasks *all
         if (state != h->v[i].state || x->task.scheduled_ms != h->v[i].scheduled_ms)
             return wrong("a holder of %.100s is told of wrongly", key.p);
         const struct held *before = held_before(w, key, x->task.id);
-        if (before && before->fence == x->task.fence && before->version == x->task.version)
+        if (before && before->fence == x->task.fence && before->version == x->task.version &&
+            before->state == state) /* who is settled goes */
             continue;
         came = came || !before;
         limit = max_of(limit, (size_t)limit_of(x, key));
@@ -172,7 +173,8 @@ static bool check_keys(const struct watch *w, struct watch *next, struct reader 
             return false;
         for (size_t i = 0; i < h.n; i++, next->n++) {
             const struct task *t = &find(all, h.v[i].task)->task;
-            next->v[next->n] = (struct held){ .task = t->id, .fence = t->fence, .version = t->version };
+            next->v[next->n] =
+                (struct held){ .task = t->id, .fence = t->fence, .version = t->version, .state = t->state };
             if (!arena_str(&next->arena, key, &next->v[next->n].key))
                 return wrong("too many slots");
         }
