@@ -37,8 +37,8 @@ struct recall {
     void (*done)(struct recall *r);
     void *context;
     enum recall_result result;
-    bool
-        known; /* RECALL_RUNNING: the task runs or has just ended; else its claim has yet to arrive or to end: ask again */
+    /* RECALL_RUNNING: the task runs or has just ended; else its claim has yet to arrive, or to end: ask again */
+    bool known;
     struct op_settle op; /* from here on the node's */
     struct io_one asked;
     struct settlement settlement;
