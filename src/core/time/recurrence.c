@@ -511,33 +511,18 @@ static bool recurrence_next_skip(const struct recurrence *r, int64_t from_ms, in
     return has_day || has_gap;
 }
 
-void recurrence_walk_begin(struct recurrence_walk *w, const struct recurrence *r, int64_t from_ms)
-{
-    *w = (struct recurrence_walk){ .rule = r, .from_ms = max_of(from_ms, max_of(r->start_ms, 0)) };
-}
-
-bool recurrence_walk_next(struct recurrence_walk *w, struct occurrence *ret)
-{
-    const struct recurrence *r = w->rule;
-    if (w->from_ms >= RECURRENCE_END_MS)
-        return false;
-    if (!w->searched)
-        w->fires = recurrence_next(r, w->from_ms, &w->fire);
-    /* the end bounds skipped occurrences as it bounds the others */
-    int64_t ends_ms = min_of(r->end_ms, RECURRENCE_END_MS - 1) + 1;
-    int64_t until_ms = w->fires ? min_of(w->fire.at_ms, ends_ms) : ends_ms;
-    w->searched = recurrence_next_skip(r, w->from_ms, until_ms, ret);
-    if (!w->searched && !w->fires)
-        return false;
-    if (!w->searched)
-        *ret = w->fire;
-    w->from_ms = ret->at_ms + 1;
-    return true;
-}
-
 bool recurrence_next_or_skip(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
 {
-    struct recurrence_walk w;
-    recurrence_walk_begin(&w, r, from_ms);
-    return recurrence_walk_next(&w, ret);
+    struct occurrence fire;
+    int64_t from = max_of(from_ms, max_of(r->start_ms, 0));
+    if (from >= RECURRENCE_END_MS)
+        return false;
+    bool fires = recurrence_next(r, from, &fire);
+    /* the end bounds skipped occurrences as it bounds the others */
+    int64_t ends_ms = min_of(r->end_ms, RECURRENCE_END_MS - 1) + 1;
+    if (recurrence_next_skip(r, from, fires ? min_of(fire.at_ms, ends_ms) : ends_ms, ret))
+        return true;
+    if (fires)
+        *ret = fire;
+    return fires;
 }

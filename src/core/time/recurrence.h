@@ -68,17 +68,6 @@ bool recurrence_next_before(const struct recurrence *r, int64_t from_ms, int64_t
  * second of it. For previews and for listing what was not run. */
 bool recurrence_next_or_skip(const struct recurrence *r, int64_t from_ms, struct occurrence *ret);
 
-/* What recurrence_next_or_skip returns, one after the other. The next fire is searched once for all skipped occurrences
- * before it. */
-struct recurrence_walk {
-    const struct recurrence *rule;
-    int64_t from_ms;
-    bool searched, fires; /* `fire` is the next one; fires: there is one */
-    struct occurrence fire;
-};
-void recurrence_walk_begin(struct recurrence_walk *w, const struct recurrence *r, int64_t from_ms);
-bool recurrence_walk_next(struct recurrence_walk *w, struct occurrence *ret);
-
 /* Every time that the rule names, once: the first entry with from_ms <= at_ms < until_ms. An entry is an occurrence
  * that fires, or a run of times that do not, all for the same reason: those of one excluded day, one gap or one repeat.
  * A time that was moved is the occurrence that fires elsewhere, and has no entry of its own. The times of a gap have
