@@ -129,7 +129,8 @@ bool claim_is_own(const struct op_claim *op, struct uuid id); /* its partition i
 enum err node_is_dead(struct error *e);                       /* rule 7 */
 
 /* OP_CLAIMED - reads the tasks that a claim holds now, in no order; of an unknown claim, none. For a node that does not
- * know whether its claim was committed. */
+ * know whether its claim was committed. The answer is final: a transaction of that claim that is still being committed
+ * is waited for. */
 struct op_claimed {
     struct op op;
     struct uuid claim;

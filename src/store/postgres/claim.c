@@ -59,6 +59,13 @@ static const struct pg_statement read_gated = {
     "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE id = ANY ($1) AND state <> " SQL_SCHEDULED,
 };
 
+/* The answer to a claim was lost, and its COMMIT may not be done yet. Its row was written before that, so this row of the
+ * same id waits for its end, and is gone again at once. */
+static const struct pg_statement await_claim = {
+    "claim_await",
+    "INSERT INTO claims (id, node, held, tasks, hold) VALUES ($1, $1, 0, '{}', 0) ON CONFLICT (id) DO NOTHING",
+};
+static const struct pg_statement awaited_claim = { "claim_awaited", "DELETE FROM claims WHERE id = $1 AND node = $1" };
 /* The list in a claim's row may contain tasks that have left, and one task twice. The task's own row is
  * authoritative. */
 static const struct pg_statement read_claimed = {
@@ -352,7 +359,9 @@ enum err postgres_claimed(struct store_postgres *s, struct op *base)
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, op->claim);
-    if (pg_run(&s->conn, &read_claimed, &s->params, &r, &base->error))
+    if (pg_queue(&s->conn, &await_claim, &s->params, &base->error) ||
+        pg_queue(&s->conn, &awaited_claim, &s->params, &base->error) ||
+        pg_run(&s->conn, &read_claimed, &s->params, &r, &base->error))
         return base->error.code;
     return pg_claim_read_tasks(s, &r, &base->arena, &op->ret, &base->error);
 }

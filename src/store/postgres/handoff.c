@@ -178,7 +178,9 @@ static enum err pg_retake_insert_claim(struct store_postgres *s, const struct op
         ids[i] = taken->v[i].id;
     pg_add_claim(&s->params, op->claim, op->node, ids, taken->n, CLAIM_OWN);
     free(ids);
-    return taken->n ? pg_queue(&s->conn, &pg_insert_claim, &s->params, e) : ERR_OK;
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    /* answered before COMMIT is sent: OP_CLAIMED waits for this row */
+    return taken->n ? pg_run(&s->conn, &pg_insert_claim, &s->params, &r, e) : ERR_OK;
 }
 
 enum err postgres_retake(struct store_postgres *s, struct op *base)

@@ -39,6 +39,56 @@ static void a_burial_says_no_while_a_claim_of_the_node_is_underway(void **state)
     PQfinish(other);
 }
 
+/* A claim of `node` by another store, whose COMMIT waits until `other` ends its transaction. */
+static void commit_slowly(PGconn *other, struct call *call, struct store *store, struct op *op)
+{
+    postgres_run(url, "CREATE FUNCTION wait_for_test() RETURNS trigger LANGUAGE plpgsql AS "
+                      "'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END'; "
+                      "CREATE CONSTRAINT TRIGGER wait_for_test AFTER INSERT ON claims DEFERRABLE INITIALLY DEFERRED "
+                      "FOR EACH ROW WHEN (NEW.held > 0) EXECUTE FUNCTION wait_for_test()");
+    postgres_say(other, "BEGIN; SELECT pg_advisory_xact_lock(1)");
+    start(call, store, op);
+    postgres_wait_for(url, POSTGRES_BLOCKED);
+}
+
+/* The node lost the answer, and asks before the server is done. Its tasks would wait for a node that lives and does not
+ * know of them. */
+static void who_reads_a_claim_back_waits_for_its_commit(void **state)
+{
+    struct world *w = *state;
+    struct lane_quota lane = { some_lane(), 10 };
+    struct task t = some_task(w);
+    insert(w, &t, 1);
+    struct op_claim claim = claim_of(w, &lane, 1);
+    struct op_claimed back = { .op.kind = OP_CLAIMED, .claim = claim.claim };
+    struct store *lost = another_node();
+    PGconn *other = postgres_session(url);
+    struct call claims, reads;
+    commit_slowly(other, &claims, lost, &claim.op);
+    start(&reads, w->store, &back.op);
+    postgres_wait_for(url, "(SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+                           "AND wait_event_type = 'Lock') = 2");
+    postgres_say(other, "COMMIT");
+    assert_int_equal(finish(&claims), ERR_OK);
+    assert_int_equal(finish(&reads), ERR_OK);
+    assert_tasks(&back.ret, &t.id);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM claims"), 1);
+    PQfinish(other);
+    store_free(lost);
+    arena_release(&claim.op.arena);
+    arena_release(&back.op.arena);
+    postgres_run(url, "DROP TRIGGER wait_for_test ON claims; DROP FUNCTION wait_for_test()");
+}
+
+static void a_claim_that_never_was_leaves_no_row_when_it_is_read_back(void **state)
+{
+    struct world *w = *state;
+    struct op_claimed back = { .op.kind = OP_CLAIMED, .claim = fresh_id(w) };
+    assert_ok(world_apply(w, &back.op), &back.op.error);
+    assert_int_equal(back.ret.n, 0);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM claims"), 0);
+}
+
 static void a_burial_that_meets_a_beat_says_no(void **state)
 {
     struct world *w = *state;
@@ -295,6 +345,8 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         store_test(a_beat_goes_on_while_a_claim_of_its_node_is_underway),
         store_test(a_burial_says_no_while_a_claim_of_the_node_is_underway),
+        store_test(who_reads_a_claim_back_waits_for_its_commit),
+        store_test(a_claim_that_never_was_leaves_no_row_when_it_is_read_back),
         store_test(a_burial_that_meets_a_beat_says_no),
         store_test(a_beat_that_meets_a_burial_finds_itself_dead),
         store_test(who_stopped_in_the_midst_of_a_claim_can_be_buried_before_long),
