@@ -270,6 +270,9 @@ static enum handled withdraw_paused(struct request *q, struct reader *r)
                                     .cursor_ms = w->now.cursor_ms,
                                     .withdraw = true,
                                     .withdraw_from_ms = w->from_ms };
+    /* spawning has gone on meanwhile, and may have made a row of skipped times behind the occurrence */
+    if (withdraw_cuts(q, r, &w->now, &q->arena, &q->write.put, &e))
+        return withdraw_end(w);
     return request_submit(q, withdraw_on_withdrawn);
 }
 
