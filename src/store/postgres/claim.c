@@ -59,13 +59,14 @@ static const struct pg_statement read_gated = {
     "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE id = ANY ($1) AND state <> " SQL_SCHEDULED,
 };
 
-/* The answer to a claim was lost, and its COMMIT may not be done yet. Its row was written before that, so this row of the
- * same id waits for its end, and is gone again at once. */
+/* The answer to a claim was lost, and its COMMIT may not be done yet. Its row was written before that: inserting a row
+ * of the same id waits for the end of that transaction. The inserted row is deleted at once. */
 static const struct pg_statement await_claim = {
     "claim_await",
     "INSERT INTO claims (id, node, held, tasks, hold) VALUES ($1, $1, 0, '{}', 0) ON CONFLICT (id) DO NOTHING",
 };
 static const struct pg_statement awaited_claim = { "claim_awaited", "DELETE FROM claims WHERE id = $1 AND node = $1" };
+
 /* The list in a claim's row may contain tasks that have left, and one task twice. The task's own row is
  * authoritative. */
 static const struct pg_statement read_claimed = {
