@@ -357,6 +357,8 @@ enum err postgres_claim(struct store_postgres *s, struct op *base)
 enum err postgres_claimed(struct store_postgres *s, struct op *base)
 {
     struct op_claimed *op = (struct op_claimed *)base;
+    if (uuid_is_nil(op->claim)) /* no claim has it */
+        return ERR_OK;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, op->claim);
