@@ -1,9 +1,10 @@
 #pragma once
-/* platform/ssrf_guard.h - decides which network addresses users' targets may connect to (core/target/address.h). Every
- * module that connects to a target's address asks it. Any thread may ask. */
+/* platform/ssrf_guard.h - decides which network addresses users' targets may connect to: the table of
+ * core/target/blocked_addresses.h, what an operator allows, and the addresses of this machine. All modules that connect
+ * to a target ask it. Any thread may ask. */
 #include <sys/socket.h>
 
-#include "core/target/address.h"
+#include "core/target/blocked_addresses.h"
 
 /* For a task that calls such an address. Of a name it must not be said: that would tell where the name leads. */
 #define GUARD_NOT_FOUND "host name not found, or its address is not allowed"

@@ -164,9 +164,9 @@ bool queue_has_room(const struct take *by, const struct task *t)
     return (by->cpu_milli < 0 || t->cpu_milli <= by->cpu_milli) && (by->memory_mb < 0 || t->memory_mb <= by->memory_mb);
 }
 
-struct class_room queue_places(const struct take *by)
+struct class_slots queue_places(const struct take *by)
 {
-    struct class_room places = { .free = by->max };
+    struct class_slots places = { .free = by->max };
     memcpy(places.kept, by->kept, sizeof places.kept);
     return places;
 }

@@ -26,7 +26,7 @@
  * 14. Arguments are borrowed for the call. Results are in the caller's arena.
  * 15. queue_unblock ends the wait of a worker's take. If none waits, the worker's next take does not wait.
  * A queue is used by one thread at a time. A caller that must not wait for a network uses port/async_io.h. */
-#include "core/sharing/class_room.h"
+#include "core/sharing/class_slots.h"
 #include "core/sharing/pools.h"
 
 enum { TAKE_MAX = 4096, PUSH_MAX = 8192, TIMED_OUT_AGAIN_MS = 3000 };
@@ -57,7 +57,7 @@ struct worker_kind queue_worker_kind(const struct queue_filter *f, int64_t cpu_m
 
 struct take {
     size_t max;           /* 0: only requests to abort */
-    size_t kept[CLASSES]; /* of these: places that no class below takes (core/sharing/class_room.h) */
+    size_t kept[CLASSES]; /* of these: places that no class below takes (core/sharing/class_slots.h) */
     int64_t now_ms;
     int64_t wait_ms; /* how long to wait for a task, if the queue can; 0: not at all */
     int64_t visibility_ms;
@@ -156,4 +156,4 @@ struct str queue_signing(const struct queue_names *names, const struct task *t);
 bool queue_lets_through(const struct queue_filter *f, const struct task *t, struct str tenant);
 bool queue_has_room(const struct take *by, const struct task *t);
 /* The worker's places. */
-struct class_room queue_places(const struct take *by);
+struct class_slots queue_places(const struct take *by);

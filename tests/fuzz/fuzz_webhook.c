@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/json/json.h"
-#include "core/target/address.h"
+#include "core/target/blocked_addresses.h"
 #include "core/target/message_target.h"
 #include "core/target/target_url.h"
 #include "core/target/webhook.h"

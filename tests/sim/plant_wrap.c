@@ -44,11 +44,11 @@ void __wrap_fair_took(struct fair *f, const struct fair_round *r)
 
 /* ---- places ---- */
 
-__typeof__(class_room_of) __real_class_room_of, __wrap_class_room_of;
+__typeof__(class_slots_of) __real_class_slots_of, __wrap_class_slots_of;
 
-struct class_room __wrap_class_room_of(size_t n, const size_t running[CLASSES])
+struct class_slots __wrap_class_slots_of(size_t n, const size_t running[CLASSES])
 {
-    struct class_room room = __real_class_room_of(n, running);
+    struct class_slots room = __real_class_slots_of(n, running);
     if (is_planted(PLANT_NO_KEEP))
         memset(room.kept, 0, sizeof room.kept);
     return room;

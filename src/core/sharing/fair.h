@@ -24,6 +24,9 @@
 
 enum { FAIR_CAPS = 8, FAIR_ROOM_MAX = 1 << 20 };
 
+/* If there are several tenants, one takes at most this part of the slots of a pool. The caller sets that cap. */
+enum { TENANT_SLOTS_PERCENT = 80 };
+
 /* A node of the tree: the root, a pool, a class of it, a tenant in a class, a queue in a class, or a line. Private to
  * fair.c. */
 struct fair_node {

@@ -1,9 +1,8 @@
 #pragma once
-/* core/target/address.h - the addresses that may be called: prevents server-side request forgery (SSRF).
+/* core/target/address.h - network addresses and ranges of them.
  *
- * The check works on bytes, never on text. Text is parsed strictly: four decimal numbers without leading zeros, or IPv6
- * without zone and brackets. The octal, hex and short forms that other parsers accept are refused. The blocked ranges
- * are a table; an operator may allow ranges of it. Of IPv6, only 2000::/3 is public, and parts of that are blocked. */
+ * Text is parsed strictly: four decimal numbers without leading zeros, or IPv6 without zone and brackets. The octal,
+ * hex and short forms that other parsers accept are refused. */
 #include "base/str.h"
 
 struct address {
@@ -15,14 +14,6 @@ struct address_range {
     struct address first;
     int bits; /* length of the prefix */
     int port; /* of an allowed range: the only port; 0: every port */
-};
-
-/* `allowed` overrides everything. `own` are this machine's interfaces; they are blocked like the table. */
-struct address_policy {
-    const struct address_range *allowed;
-    size_t allowed_count;
-    const struct address *own;
-    size_t own_count;
 };
 
 bool address_parse(struct str text, struct address *ret);
@@ -39,7 +30,3 @@ enum err address_allowed_parse(struct str text, struct address_range *ret, struc
 
 /* does not unwrap mapped addresses: an IPv4 range holds no IPv6 address */
 bool address_in(const struct address_range *range, struct address a);
-
-/* An IPv4-mapped IPv6 address (::ffff:0:0/96) is checked as the IPv4 address that it stands for.
- * port 0: not known yet; an address of which any port is allowed is not blocked. */
-bool address_blocked(const struct address_policy *policy, struct address a, int port);

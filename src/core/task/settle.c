@@ -45,18 +45,6 @@ struct settle_facts settle_facts_of(const struct task *t, const struct outcome *
     };
 }
 
-bool outcome_is_final(const struct outcome *o)
-{
-    if (o->failure == FAILURE_REFUSED)
-        return true;
-    if (o->failure != FAILURE_HTTP)
-        return false;
-    int s = o->http_status;
-    if (s == 408 || s == 425 || s == 429)
-        return false;
-    return s >= 300 && s < 500; /* a redirect is not followed: a retry would not change it */
-}
-
 /* The same attempt always gets the same id, so its row is written once, however often it is reported. */
 static struct uuid settle_execution_id(const struct settle_facts *t, int64_t started_us)
 {

@@ -11,7 +11,7 @@
 #include "base/heap.h"
 #include "base/map.h"
 #include "core/sharing/bucket.h"
-#include "core/sharing/class_room.h"
+#include "core/sharing/class_slots.h"
 #include "node/scheduler/lanes.h"
 #include "node/scheduler/limit_shares.h"
 

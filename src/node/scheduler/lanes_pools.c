@@ -18,7 +18,6 @@
 #include "node/scheduler/lanes_internal.h"
 
 enum {
-    SHARE_PERCENT = 80, /* of a pool's places, for one tenant if there are several */
     WORKERS_ARENA = 4 << 20,
     RATE_MS = 250,     /* how long the tasks that end are counted */
     WAITING_MAX = 100, /* how many tasks may wait because tasks end fast, if half of the slots are fewer */
@@ -186,10 +185,10 @@ void lanes_pool_room(const struct lanes *l, const struct pool_entry *p, size_t r
     size_t running[CLASSES], above = 0, parked = l->fleet && !l->terms.here ? 0 : l->parked;
     for (int c = 0; c < CLASSES; c++)
         running[c] = lanes_pool_running(l, p, c);
-    struct class_room room = class_room_of(p->places + parked, running);
+    struct class_slots room = class_slots_of(p->places + parked, running);
     for (int c = CLASS_HIGH; c >= CLASS_LOW; c--) {
         above += running[c];
-        ret[c] = class_room_for(&room, (enum priority_class)c);
+        ret[c] = class_slots_for(&room, (enum priority_class)c);
         if (p->nobody || (p->queues && c != CLASS_LOW && above == 0))
             ret[c] = max_of(ret[c], (size_t)1);
     }
@@ -284,7 +283,7 @@ int64_t lanes_tenant_share(const struct lanes *l, const struct pool_tenant *t)
 {
     if (!l->setup.catalog || catalog_cache_tenant_count(l->setup.catalog) < 2)
         return INT64_MAX;
-    return max_of((int64_t)(t->pool->places * SHARE_PERCENT / 100), (int64_t)1);
+    return max_of((int64_t)(t->pool->places * TENANT_SLOTS_PERCENT / 100), (int64_t)1);
 }
 
 /* ---- what is missing ---- */

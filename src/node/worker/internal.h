@@ -91,7 +91,7 @@ struct worker {
     struct list ready_hosts, busy_hosts;
 
     bool taking;
-    struct class_room asked;         /* the places that the take in flight may fill, until its tasks have started */
+    struct class_slots asked;        /* the places that the take in flight may fill, until its tasks have started */
     int asked_class;                 /* the lowest class that it may bring; CLASSES: it does not wait */
     int64_t asked_cpu, asked_memory; /* of which it told the queue; -1: no limit */
     struct io_unblock unblock;       /* ends the wait of the take in flight */

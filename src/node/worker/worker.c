@@ -156,9 +156,9 @@ static void worker_occupy(struct worker *w, const struct task *t, int sign)
 }
 
 /* The slots that no task runs in. */
-static struct class_room worker_free_slots(const struct worker *w)
+static struct class_slots worker_free_slots(const struct worker *w)
 {
-    struct class_room slots = class_room_of(w->setup.slots, w->running_of);
+    struct class_slots slots = class_slots_of(w->setup.slots, w->running_of);
     for (int c = 0; c < CLASSES; c++)
         if (!w->serves[c])
             slots.kept[c] = 0;
@@ -168,9 +168,9 @@ static struct class_room worker_free_slots(const struct worker *w)
 /* A slot is about to become free. Tasks that are in the queue by now have waited for it. */
 static void worker_note_full(struct worker *w, int64_t now_ms)
 {
-    struct class_room slots = worker_free_slots(w);
+    struct class_slots slots = worker_free_slots(w);
     for (int c = 0; c < CLASSES; c++)
-        if (class_room_for(&slots, (enum priority_class)c) == 0)
+        if (class_slots_for(&slots, (enum priority_class)c) == 0)
             w->full_ms[c] = now_ms;
 }
 
@@ -423,7 +423,7 @@ void worker_start_parked_job(struct worker *w, struct job *j)
 static size_t worker_start_all(struct worker *w, struct delivery_batch *h)
 {
     struct tasks tasks = h->take.ret.tasks;
-    w->asked = (struct class_room){ 0 };
+    w->asked = (struct class_slots){ 0 };
     h->jobs = xcalloc(tasks.n, sizeof *h->jobs);
     h->references += tasks.n;
     for (size_t i = 0; i < tasks.n; i++) {
@@ -448,7 +448,7 @@ static void worker_take_failed(struct worker *w, struct delivery_batch *h)
     if (!w->queue_down)
         log_warn("take_failed", kv_err(&h->take.io_request.error));
     w->queue_down = true;
-    w->asked = (struct class_room){ 0 };
+    w->asked = (struct class_slots){ 0 };
     w->take_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
     delivery_batch_unref(h);
 }
@@ -472,26 +472,26 @@ static void worker_on_taken(struct io_request *e)
 
 bool worker_has_place(const struct worker *w, const struct task *t)
 {
-    struct class_room slots = worker_free_slots(w), left = class_room_without(&slots, &w->asked);
-    return class_room_for(&left, priority_class_of(t->priority)) > 0;
+    struct class_slots slots = worker_free_slots(w), left = class_slots_without(&slots, &w->asked);
+    return class_slots_for(&left, priority_class_of(t->priority)) > 0;
 }
 
 /* The places that it may fill now. An unpublished outcome takes up a slot. */
-static struct class_room worker_room(const struct worker *w)
+static struct class_slots worker_room(const struct worker *w)
 {
     bool alone = w->setup.fleet && w->suspects; /* a suspect runs alone */
     if (w->stopped || alone || !worker_may_start(w, NULL) ||
         (w->setup.may_take && !w->setup.may_take(w->setup.context)))
-        return (struct class_room){ 0 };
-    struct class_room slots = worker_free_slots(w),
-                      left = class_room_without(&slots, &(struct class_room){ .free = worker_unpublished(w) });
-    return class_room_limit(&left, TAKE_BATCH);
+        return (struct class_slots){ 0 };
+    struct class_slots slots = worker_free_slots(w),
+                       left = class_slots_without(&slots, &(struct class_slots){ .free = worker_unpublished(w) });
+    return class_slots_limit(&left, TAKE_BATCH);
 }
 
 /* The lowest class that it serves and has room for; CLASSES: none. */
-static int worker_lowest_class(const struct worker *w, const struct class_room *room)
+static int worker_lowest_class(const struct worker *w, const struct class_slots *room)
 {
-    int c = class_room_lowest(room);
+    int c = class_slots_lowest(room);
     while (c < CLASSES && !w->serves[c])
         c++;
     return c;
@@ -515,7 +515,7 @@ static void worker_ask_for_more(struct worker *w)
 {
     if (w->taking || w->now.steady_ms < w->take_at_ms)
         return;
-    struct class_room room = worker_room(w);
+    struct class_slots room = worker_room(w);
     if (!worker_is_worth_asking(w, room.free))
         return;
     bool waits = room.free && !w->setup.async_io->at_once;
@@ -558,7 +558,7 @@ static void worker_on_unblocked(struct io_request *e)
 /* A take that waits said which classes have a slot, and how much CPU and memory is free. */
 static bool worker_has_more_than_asked(const struct worker *w)
 {
-    struct class_room room = worker_room(w);
+    struct class_slots room = worker_room(w);
     return worker_lowest_class(w, &room) < w->asked_class ||
            worker_rest(w->setup.cpu_milli, w->cpu_used) > w->asked_cpu ||
            worker_rest(w->setup.memory_mb, w->memory_used) > w->asked_memory;

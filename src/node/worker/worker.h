@@ -9,7 +9,7 @@
  * If a host has as many calls as its runner makes at once (port/runner.h), a further task for it is parked: it waits
  * for a second at most, holds no slot and has not started. Then, or if too many are parked, it is reported as HELD.
  *
- * The worker takes no more than it has slots for and keeps slots for higher classes (core/sharing/class_room.h). It
+ * The worker takes no more than it has slots for and keeps slots for higher classes (core/sharing/class_slots.h). It
  * publishes outcomes in batches and acknowledges a delivery after its outcome was published. Until then it renews the
  * delivery. If the worker dies, its deliveries time out. Its clock must be right only for tasks that expire.
  *

@@ -23,7 +23,7 @@ struct take_progress {
     struct arena *arena;
     struct taken got;
     size_t cap;
-    struct class_room places;     /* tasks still wanted */
+    struct class_slots places;    /* tasks still wanted */
     int64_t cpu_milli, memory_mb; /* room that is left; -1: no limit */
     bool alone;                   /* the worker runs nothing, and this take has nothing yet */
     bool full;                    /* the arena has no room */
@@ -164,9 +164,9 @@ static bool queue_amqp_has_room(const struct take_progress *w, int64_t cpu_milli
 
 static void queue_amqp_use_room(struct take_progress *w, const struct task *t)
 {
-    class_room_take(&w->places, priority_class_of(t->priority), 1);
+    class_slots_take(&w->places, priority_class_of(t->priority), 1);
     if (task_is_suspect(t))
-        w->places = (struct class_room){ 0 }; /* a suspect is delivered alone */
+        w->places = (struct class_slots){ 0 }; /* a suspect is delivered alone */
     w->alone = false;
     if (w->cpu_milli >= 0)
         w->cpu_milli -= t->cpu_milli;
@@ -226,7 +226,7 @@ static enum message_fate queue_amqp_decide(struct take_progress *w, const struct
         id = (struct fenced_id){ t.id, t.fence };
     enum message_fate fate = rc                                                 ? FATE_REJECTED
                              : map_get(&w->hub->delivered, delivery_bytes(&id)) ? FATE_DUPLICATE
-                             : !class_room_for(&w->places, priority_class_of(t.priority)) ||
+                             : !class_slots_for(&w->places, priority_class_of(t.priority)) ||
                                      (task_is_suspect(&t) && !w->alone) ||
                                      !queue_amqp_has_room(w, t.cpu_milli, t.memory_mb)
                                  ? FATE_REJECTED
@@ -276,7 +276,7 @@ static enum err queue_amqp_wants_route(const struct take_progress *w, const stru
 {
     if (route_serves(&r->facts, w->ask->filter, ret, e))
         return e->code;
-    *ret = *ret && (!r->facts.suspect || w->alone) && class_room_for(&w->places, queue_amqp_class_of(r)) &&
+    *ret = *ret && (!r->facts.suspect || w->alone) && class_slots_for(&w->places, queue_amqp_class_of(r)) &&
            queue_amqp_has_room(w, r->facts.cpu_milli, r->facts.memory_mb);
     return ERR_OK;
 }
@@ -309,7 +309,7 @@ static enum err queue_amqp_find_routes(struct take_progress *w, struct route ***
 /* How many tasks of a route fit into the room that is left; at most max. */
 static size_t queue_amqp_how_many_fit(const struct take_progress *w, const struct route *r, size_t max)
 {
-    max = min_of(max, class_room_for(&w->places, queue_amqp_class_of(r)));
+    max = min_of(max, class_slots_for(&w->places, queue_amqp_class_of(r)));
     if (w->cpu_milli >= 0 && r->facts.cpu_milli > 0)
         max = min_of(max, (size_t)(w->cpu_milli / r->facts.cpu_milli));
     if (w->memory_mb >= 0 && r->facts.memory_mb > 0)
@@ -322,7 +322,7 @@ static size_t queue_amqp_how_many_fit(const struct take_progress *w, const struc
 static void queue_amqp_share_out(struct take_progress *w, struct route *const *v, size_t n, const uint32_t *ready)
 {
     struct take_progress left = *w;
-    left.places = class_room_limit(&w->places, ROUND_MAX);
+    left.places = class_slots_limit(&w->places, ROUND_MAX);
     for (size_t i = 0; i < n; i++)
         v[i]->get_count = 0;
     for (size_t i = 0; w->alone && i < n; i++)
@@ -334,7 +334,7 @@ static void queue_amqp_share_out(struct take_progress *w, struct route *const *v
         if (v[i]->facts.suspect)
             continue;
         v[i]->get_count = queue_amqp_how_many_fit(&left, v[i], ready[i]);
-        class_room_take(&left.places, queue_amqp_class_of(v[i]), v[i]->get_count);
+        class_slots_take(&left.places, queue_amqp_class_of(v[i]), v[i]->get_count);
         if (left.cpu_milli >= 0)
             left.cpu_milli -= (int64_t)v[i]->get_count * v[i]->facts.cpu_milli;
         if (left.memory_mb >= 0)

@@ -117,7 +117,7 @@ static size_t queue_memory_depth(struct queue *base)
 /* The position of a walk over all waiting entries, most urgent first: one cursor for each priority. */
 struct waiting_walk {
     struct queue_memory *q;
-    struct class_room places; /* passes over a class that has none left */
+    struct class_slots places; /* passes over a class that has none left */
     struct list *next[PRIORITIES];
 };
 
@@ -132,7 +132,7 @@ static struct waiting_walk waiting_walk_begin(struct queue_memory *q, const stru
 static struct entry *waiting_walk_next(struct waiting_walk *w)
 {
     struct entry *first = NULL;
-    for (int i = PRIORITY_MAX; i >= PRIORITY_MIN && class_room_for(&w->places, priority_class_of(i)); i--) {
+    for (int i = PRIORITY_MAX; i >= PRIORITY_MIN && class_slots_for(&w->places, priority_class_of(i)); i--) {
         struct entry *entry = container_of(w->next[i], struct entry, link);
         if (w->next[i] != &w->q->waiting[i] && (!first || entry->place < first->place))
             first = entry;
@@ -184,7 +184,7 @@ static bool queue_memory_take_tasks(struct queue_memory *q, const struct take *t
             break;
         }
         taken.n++;
-        class_room_take(&walk.places, priority_class_of(entry->task.priority), 1);
+        class_slots_take(&walk.places, priority_class_of(entry->task.priority), 1);
         queue_memory_use_room(&room, &entry->task);
         queue_memory_deliver(q, entry, t);
         if (task_is_suspect(&entry->task))

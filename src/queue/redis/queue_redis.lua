@@ -23,7 +23,7 @@
 -- Urgency is the time of the push in microseconds, minus PRIORITY_US for each priority above the lowest. Within a
 -- channel it only rises: a push goes behind all tasks that wait there, and so the score in g:GROUP stays a lower bound.
 --
--- A worker has places, and keeps some for a class (core/sharing/class_room.h). Classes are 0 low, 1 normal, 2 high.
+-- A worker has places, and keeps some for a class (core/sharing/class_slots.h). Classes are 0 low, 1 normal, 2 high.
 
 local P, verb, run_id, new_epoch = KEYS[1] .. ':', ARGV[1], ARGV[2], ARGV[3]
 local deadline_us = tonumber(ARGV[4])

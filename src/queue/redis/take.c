@@ -87,7 +87,7 @@ static void queue_redis_take_call_begin(struct queue_redis *q, const struct deli
 {
     char worker[UUID_TEXT + 1];
     const struct take *t = &h->rest;
-    struct class_room all = queue_places(t), places = class_room_limit(&all, TAKE_CALL);
+    struct class_slots all = queue_places(t), places = class_slots_limit(&all, TAKE_CALL);
     uuid_format(t->worker, worker);
     queue_redis_call_begin(q, "take");
     redis_arg_text(&q->conn, q->group);
@@ -105,8 +105,8 @@ static void queue_redis_take_call_begin(struct queue_redis *q, const struct deli
 
 static void queue_redis_use_room(struct take *room, const struct task *t)
 {
-    struct class_room places = queue_places(room);
-    class_room_take(&places, priority_class_of(t->priority), 1);
+    struct class_slots places = queue_places(room);
+    class_slots_take(&places, priority_class_of(t->priority), 1);
     room->max = places.free;
     memcpy(room->kept, places.kept, sizeof places.kept);
     room->alone = false;

@@ -3,7 +3,7 @@
  *
  * - Limits are enforced here, not in libcurl: a call waits in its host's queue until the host is below its connection
  *   limit, and the hosts take turns. The limits count all tenants together, but a connection serves one tenant only.
- * - Addresses are checked twice (core/target/address.h): after a name lookup, and when a socket is opened.
+ * - Addresses are checked twice (core/target/blocked_addresses.h): after a name lookup, and when a socket is opened.
  * - A call fails for good (FAILURE_REFUSED) if its address is blocked, its URL is invalid, or it has a header that
  *   users may not set.
  * - Threads: runner_start and runner_abort are for the loop's thread, and `done` is called on it. runner_free may be

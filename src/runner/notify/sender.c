@@ -11,6 +11,7 @@
 #include "core/target/address.h"
 #include "core/target/target_url.h"
 #include "core/target/webhook.h"
+#include "core/task/outcome.h"
 
 enum { RESPONSE_MAX = 1 << 20, RETRY_AFTER_TEXT = 64, REPLY_TEXT = 60, RECIPIENT_TEXT = 300 };
 
@@ -240,8 +241,7 @@ static void sender_judge(const struct sending *x, CURLcode rc, int64_t now_ms, s
         ret->is_final = !ret->ok && rc != CURLE_LOGIN_DENIED && status >= 500; /* the operator may mend the password */
     } else {
         ret->ok = rc == CURLE_OK && status >= 200 && status < 300;
-        bool may_pass = status == 0 || status == 408 || status == 425 || status == 429 || status >= 500;
-        ret->is_final = x->is_blocked || (!ret->ok && rc == CURLE_OK && !may_pass);
+        ret->is_final = x->is_blocked || (rc == CURLE_OK && http_status_is_final((int)status));
     }
     if (x->retry_after[0])
         ret->retry_after_ms = retry_after_ms(str_from(x->retry_after), now_ms);

@@ -55,13 +55,13 @@ static void take_some(struct model *m)
     t.wait_ms = m->pushed == m->count ? 20 : 0;
     for (int c = 0; c < CLASSES && m->pushed < m->count; c++)
         t.kept[c] = prng_below(&m->r, 2);
-    struct class_room places = queue_places(&t);
+    struct class_slots places = queue_places(&t);
     struct tasks got = take_with(m->w, worker, &t).tasks;
     assert_true(got.n <= t.max);
     for (size_t i = 0; i < got.n; i++) {
         enum priority_class c = priority_class_of(got.v[i].priority);
-        assert_true(class_room_for(&places, c) > 0);
-        class_room_take(&places, c, 1);
+        assert_true(class_slots_for(&places, c) > 0);
+        class_slots_take(&places, c, 1);
         struct piece *p = piece_of(m, &got.v[i]);
         assert_int_equal(p->is, WAITS);
         assert_same_delivery(&got.v[i], &p->task);

@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "core/target/address.h"
+#include "core/target/blocked_addresses.h"
 
 static const struct address_policy nothing_allowed;
 
