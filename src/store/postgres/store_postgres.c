@@ -32,7 +32,8 @@ static const struct pg_statement begin = { "begin", "BEGIN ISOLATION LEVEL READ 
 #define SET_UP(local)                                                                                                  \
     "SELECT set_config('idle_in_transaction_session_timeout', '3s', " local "), "                                      \
     "set_config('enable_seqscan', 'off', " local "), set_config('enable_hashjoin', 'off', " local "), "                \
-    "set_config('enable_mergejoin', 'off', " local "), set_config('jit', 'off', " local ")"
+    "set_config('enable_mergejoin', 'off', " local "), set_config('jit', 'off', " local "), "                          \
+    "set_config('plan_cache_mode', 'force_generic_plan', " local ")"
 static const struct pg_statement set_up = { "set_up", SET_UP("true") };
 static const struct pg_statement commit = { "commit", "COMMIT" };
 static const struct pg_statement savepoint = { "savepoint", "SAVEPOINT op" };
