@@ -338,6 +338,13 @@ static void limit_shares_receive_tokens(const struct limit_shares *s, struct lim
         limit_shares_add_tokens(e, n - owed);
 }
 
+/* How long to wait after a request for places that was not granted in full. */
+static int64_t limit_shares_next_places_wait(const struct limit_share *e, bool gained)
+{
+    return gained || !e->places_wait_ms ? LIMIT_SHARES_PLACES_MS
+                                        : min_of(e->places_wait_ms * 2, (int64_t)LIMIT_SHARES_PLACES_MAX_MS);
+}
+
 /* If less was given than asked for, the share asks again later. */
 static void limit_shares_apply_answer(struct limit_shares *s, struct limit_share *e)
 {
@@ -358,7 +365,8 @@ static void limit_shares_apply_answer(struct limit_shares *s, struct limit_share
                                                        : max_of(moment_steady_at(s->now, a->ret_next_ms),
                                                                 s->now.steady_ms + LIMIT_SHARES_TOKENS_MS);
     limit_shares_receive_tokens(s, e, a->ret_tokens);
-    e->ask_places_ms = few_places ? s->now.steady_ms + LIMIT_SHARES_PLACES_MS : s->now.steady_ms;
+    e->places_wait_ms = few_places ? limit_shares_next_places_wait(e, e->places > places) : 0;
+    e->ask_places_ms = s->now.steady_ms + e->places_wait_ms;
     e->waits_tokens =
         e->waits_tokens && limit_shares_tokens_left(e) <= 0; /* the owner is told, and waits again if need be */
     e->waits_places = e->waits_places && limit_shares_places_left(e) <= 0;

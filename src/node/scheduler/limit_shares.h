@@ -21,15 +21,16 @@
 
 enum {
     LIMIT_SHARES_SLICE_MS = 100,
-    LIMIT_SHARES_KEEP_MS = 50,      /* what was not wanted for so long is given back */
-    LIMIT_SHARES_STALE_MS = 200,    /* tokens that were not used for so long are not used any more */
-    LIMIT_SHARES_STALE_SLICES = 8,  /* that time is cut into this many: a token is good for 175 to 200 ms */
-    LIMIT_SHARES_LOOK_MS = 50,      /* between two steps while an operation is in flight, to notice a stop */
-    LIMIT_SHARES_TOKENS_MS = 20,    /* between two requests for tokens while there are too few */
-    LIMIT_SHARES_PLACES_MS = 40,    /* between two requests for places while there are too few */
-    LIMIT_SHARES_AGAIN_MS = 200,    /* after a failure */
-    LIMIT_SHARES_BATCH = 256,       /* in one operation */
-    LIMIT_SHARES_TAKE_AGAIN_MS = 2, /* for a task that found no token */
+    LIMIT_SHARES_KEEP_MS = 50,     /* what was not wanted for so long is given back */
+    LIMIT_SHARES_STALE_MS = 200,   /* tokens that were not used for so long are not used any more */
+    LIMIT_SHARES_STALE_SLICES = 8, /* that time is cut into this many: a token is good for 175 to 200 ms */
+    LIMIT_SHARES_LOOK_MS = 50,     /* between two steps while an operation is in flight, to notice a stop */
+    LIMIT_SHARES_TOKENS_MS = 20,   /* between two requests for tokens while there are too few */
+    LIMIT_SHARES_PLACES_MS = 40,   /* between two requests for places while there are too few; then twice as long … */
+    LIMIT_SHARES_PLACES_MAX_MS = 320, /* … up to this, as long as none comes: each locks the limit's row */
+    LIMIT_SHARES_AGAIN_MS = 200,      /* after a failure */
+    LIMIT_SHARES_BATCH = 256,         /* in one operation */
+    LIMIT_SHARES_TAKE_AGAIN_MS = 2,   /* for a task that found no token */
 };
 
 /* Tokens of about the same age. */
@@ -60,6 +61,7 @@ struct limit_share {
     bool asking;                          /* in the operation in flight */
     int64_t want_ms;                      /* steady: when it was last wanted */
     int64_t ask_tokens_ms, ask_places_ms; /* steady: more is not asked for before these times */
+    int64_t places_wait_ms;               /* between two requests for places; 0: the last one was granted in full */
     int64_t next_ms;                      /* wall: when the store expects a token */
     int64_t full_ms;                      /* steady: when all that was asked for was given */
     int64_t boost;                        /* slices at a time */

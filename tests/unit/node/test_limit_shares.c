@@ -198,6 +198,27 @@ static void places_that_lie_idle_come_to_who_waits(void **state)
     assert_int_equal(w->v[1].changed, 1);
 }
 
+static void who_waits_for_places_asks_less_and_less_often(void **state)
+{
+    struct world *w = *state;
+    limit(w, 0, 0, 1);
+    claim(&w->v[0], 1);
+    pass(w, 20);
+    assert_int_equal(claim(&w->v[0], 1), 1);
+    assert_int_equal(claim(&w->v[1], 1), 0);
+    pass(w, 2000);
+    int before = w->operations;
+    pass(w, 3200);
+    assert_in_range(w->operations - before, 9, 11);
+    end_all(&w->v[0]);
+    int64_t since_ms = w->now_ms;
+    while (limit_shares_places_left(w->v[1].entry) == 0 && w->now_ms < since_ms + 1000)
+        pass(w, 1);
+    assert_in_range(w->now_ms - since_ms, 0, LIMIT_SHARES_KEEP_MS + LIMIT_SHARES_PLACES_MAX_MS);
+    assert_int_equal(claim(&w->v[1], 1), 1);
+    assert_int_equal(w->v[1].entry->places_wait_ms, 0);
+}
+
 static void who_has_nothing_to_do_asks_for_nothing(void **state)
 {
     struct world *w = *state;
@@ -653,6 +674,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_limit_holds_for_all_nodes_together),
         TEST(places_that_lie_idle_come_to_who_waits),
+        TEST(who_waits_for_places_asks_less_and_less_often),
         TEST(who_has_nothing_to_do_asks_for_nothing),
         TEST(nothing_is_given_back_while_a_claim_is_under_way),
         TEST(places_given_back_are_not_ours_whatever_the_answer),
