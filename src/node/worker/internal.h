@@ -1,7 +1,8 @@
 #pragma once
 /* node/worker/internal.h - what the files of the worker share.
  *
- *  - worker.c: public functions, taking and starting
+ *  - worker.c: public functions, starting tasks, what becomes of their outcomes
+ *  - take.c: asking the queue for tasks
  *  - host_calls.c: calls by host, and tasks that wait because their host is busy
  *  - outbox.c: publishing outcomes, acknowledging and renewing deliveries
  *  - recent_fences.c: which fences were called lately
@@ -131,8 +132,26 @@ static inline struct str delivery_key(const struct fenced_id *id)
 
 void delivery_batch_unref(struct delivery_batch *h);
 
+/* The slots that no task runs in. */
+struct class_slots worker_free_slots(const struct worker *w);
+/* worker_setup.may_start; t NULL: whether any task may start */
+bool worker_may_start(const struct worker *w, const struct task *t);
+
+/* Asks the queue for as many tasks as may start now. Does nothing while a take is in flight. */
+void worker_ask_for_more(struct worker *w);
+/* If there is more room now than the take in flight asked for, ends its wait: tasks that fit into that room may wait in
+ * the queue, and do not wake it. */
+void worker_unblock_take(struct worker *w);
+/* When to ask although nothing happened: after a failure, if there is room again, and for tasks that are to be
+ * aborted. Steady time. */
+int64_t worker_next_take_ms(const struct worker *w);
 /* Whether a slot is free that the task's class may take, beside those that a take in flight may fill. */
 bool worker_has_place(const struct worker *w, const struct task *t);
+/* A task that the queue gives later is refused then: see worker_setup.may_start. */
+void worker_drop_queued(struct worker *w);
+/* Acknowledges a delivery without an outcome. */
+void worker_drop_delivery(struct worker *w, struct fenced_id id);
+
 /* Starts a job that was parked. Or reports why not. */
 void worker_start_parked_job(struct worker *w, struct job *j);
 

@@ -1,5 +1,5 @@
 /* The tasks of a take live in one arena, which is freed when the outcome of the last of them was published
- * (outbox.c). One take is in flight at a time. Its tasks are started in the next step, which has the current time. */
+ * (outbox.c). They are started in the step after the take (take.c), which has the current time. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +12,6 @@
 #include "node/worker/internal.h"
 
 enum {
-    TAKE_BATCH = 1024,
-    TAKE_ARENA = 128 << 20,
-    TAKE_WAIT_MS = 1000,
     BREAKERS_MAX = 10000,
     DOC_MAX = 64 << 10,
     KIND_MAX = 1 << 20,
@@ -155,8 +152,7 @@ static void worker_occupy(struct worker *w, const struct task *t, int sign)
     w->suspects += (size_t)(sign * task_is_suspect(t));
 }
 
-/* The slots that no task runs in. */
-static struct class_slots worker_free_slots(const struct worker *w)
+struct class_slots worker_free_slots(const struct worker *w)
 {
     struct class_slots slots = class_slots_of(w->setup.slots, w->running_of);
     for (int c = 0; c < CLASSES; c++)
@@ -322,7 +318,7 @@ static bool worker_is_held_by_breaker(struct worker *w, struct job *j)
     return true;
 }
 
-static bool worker_may_start(const struct worker *w, const struct task *t)
+bool worker_may_start(const struct worker *w, const struct task *t)
 {
     return !w->setup.may_start || w->setup.may_start(w->setup.context, t);
 }
@@ -442,138 +438,12 @@ static size_t worker_start_all(struct worker *w, struct delivery_batch *h)
     return tasks.n;
 }
 
-/* The worker asks again by itself: no notice will come for tasks that were pushed before. */
-static void worker_take_failed(struct worker *w, struct delivery_batch *h)
-{
-    if (!w->queue_down)
-        log_warn("take_failed", kv_err(&h->take.io_request.error));
-    w->queue_down = true;
-    w->asked = (struct class_slots){ 0 };
-    w->take_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
-    delivery_batch_unref(h);
-}
-
-static void worker_on_taken(struct io_request *e)
-{
-    struct delivery_batch *h = container_of(e, struct delivery_batch, take.io_request);
-    struct worker *w = h->worker;
-    w->taking = false;
-    if (e->rc) {
-        worker_take_failed(w, h);
-        return;
-    }
-    w->queue_down = false;
-    w->arrived = h;
-    if (h->take.ret.queue_us && w->setup.queue_time)
-        w->setup.queue_time(w->setup.context, h->take.ret.queue_us);
-    if (h->take.ask.max == 0)
-        w->end_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
-}
-
-bool worker_has_place(const struct worker *w, const struct task *t)
-{
-    struct class_slots slots = worker_free_slots(w), left = class_slots_without(&slots, &w->asked);
-    return class_slots_for(&left, priority_class_of(t->priority)) > 0;
-}
-
-/* The places that it may fill now. An unpublished outcome takes up a slot. */
-static struct class_slots worker_room(const struct worker *w)
-{
-    bool alone = w->setup.fleet && w->suspects; /* a suspect runs alone */
-    if (w->stopped || alone || !worker_may_start(w, NULL) ||
-        (w->setup.may_take && !w->setup.may_take(w->setup.context)))
-        return (struct class_slots){ 0 };
-    struct class_slots slots = worker_free_slots(w),
-                       left = class_slots_without(&slots, &(struct class_slots){ .free = worker_unpublished(w) });
-    return class_slots_limit(&left, TAKE_BATCH);
-}
-
-/* The lowest class that it serves and has room for; CLASSES: none. */
-static int worker_lowest_class(const struct worker *w, const struct class_slots *room)
-{
-    int c = class_slots_lowest(room);
-    while (c < CLASSES && !w->serves[c])
-        c++;
-    return c;
-}
-
-static int64_t worker_rest(int64_t room, int64_t used)
-{
-    return room > 0 ? max_of(room - used, (int64_t)0) : -1;
-}
-
-/* A queue in memory is asked when it has something. Any other queue is asked all the time, and now and then also by a
- * full worker: its answer names the tasks that are to be aborted. */
-static bool worker_is_worth_asking(const struct worker *w, size_t room)
-{
-    struct async_io *c = w->setup.async_io;
-    return c->at_once ? room > 0 && c->ops->queue_depth(c) > 0
-                      : room > 0 || (w->running.n > 0 && w->end_at_ms <= w->now.steady_ms);
-}
-
-static void worker_ask_for_more(struct worker *w)
-{
-    if (w->taking || w->now.steady_ms < w->take_at_ms)
-        return;
-    struct class_slots room = worker_room(w);
-    if (!worker_is_worth_asking(w, room.free))
-        return;
-    bool waits = room.free && !w->setup.async_io->at_once;
-    struct delivery_batch *h = xnew(*h);
-    h->worker = w;
-    h->references = 1;
-    h->take.io_request = (struct io_request){ .kind = IO_TAKE, .done = worker_on_taken };
-    h->take.ask = (struct take){ .max = room.free,
-                                 .now_ms = w->now.wall_ms,
-                                 .wait_ms = waits ? TAKE_WAIT_MS : 0,
-                                 .visibility_ms = w->setup.visibility_ms,
-                                 .worker = w->setup.id,
-                                 .alone = !w->setup.fleet || w->running.n + w->parked.n == 0,
-                                 .cpu_milli = worker_rest(w->setup.cpu_milli, w->cpu_used),
-                                 .memory_mb = worker_rest(w->setup.memory_mb, w->memory_used),
-                                 .filter = w->setup.filter };
-    memcpy(h->take.ask.kept, room.kept, sizeof room.kept);
-    arena_init(&h->take.arena, TAKE_ARENA);
-    w->asked = room;
-    w->asked_cpu = h->take.ask.cpu_milli;
-    w->asked_memory = h->take.ask.memory_mb;
-    w->asked_class = waits ? worker_lowest_class(w, &room) : CLASSES;
-    w->taking = true;
-    async_io_submit(w->setup.async_io, &h->take.io_request);
-}
-
 /* Returns how many were taken. */
 static size_t worker_take_some(struct worker *w)
 {
     if (!w->arrived)
         worker_ask_for_more(w);
     return w->arrived ? worker_start_all(w, take(w->arrived)) : 0;
-}
-
-static void worker_on_unblocked(struct io_request *e)
-{
-    ((struct worker *)e->context)->unblocking = false; /* if it failed: the take waits for TAKE_WAIT_MS at most */
-}
-
-/* A take that waits said which classes have a slot, and how much CPU and memory is free. */
-static bool worker_has_more_than_asked(const struct worker *w)
-{
-    struct class_slots room = worker_room(w);
-    return worker_lowest_class(w, &room) < w->asked_class ||
-           worker_rest(w->setup.cpu_milli, w->cpu_used) > w->asked_cpu ||
-           worker_rest(w->setup.memory_mb, w->memory_used) > w->asked_memory;
-}
-
-/* If there is more room now, the worker asks again: tasks that fit into it may wait, and do not wake it. */
-static void worker_unblock_take(struct worker *w)
-{
-    if (!w->taking || w->unblocking || w->asked_class == CLASSES || !worker_has_more_than_asked(w))
-        return;
-    w->asked_class = CLASSES;
-    w->unblocking = true;
-    w->unblock = (struct io_unblock){ .io_request = { .kind = IO_UNBLOCK, .done = worker_on_unblocked, .context = w },
-                                      .worker = w->setup.id };
-    async_io_submit(w->setup.async_io, &w->unblock.io_request);
 }
 
 static void worker_show_metrics(const struct worker *w)
@@ -584,18 +454,6 @@ static void worker_show_metrics(const struct worker *w)
     metric_set(w->setup.metrics, METRIC_UTILIZATION, (double)w->running.n / (double)w->setup.slots);
     if (c->at_once)
         metric_set(w->setup.metrics, METRIC_QUEUE_WAITING, (double)c->ops->queue_depth(c));
-}
-
-/* When to ask although nothing happened: after a failure, if there is room again, and for tasks that are to be
- * aborted. */
-static int64_t worker_next_take_ms(const struct worker *w)
-{
-    bool asks = !w->setup.async_io->at_once && (!w->stopped || w->running.n > 0);
-    if (w->taking)
-        return INT64_MAX;
-    if (w->take_at_ms > w->now.steady_ms)
-        return w->take_at_ms;
-    return asks ? max_of(w->end_at_ms, w->now.steady_ms + WORKER_RETRY_MS) : INT64_MAX;
 }
 
 int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms)
@@ -695,8 +553,7 @@ static void worker_on_dropped(struct io_request *e)
         log_warn("ack_failed", kv_err(&e->error));
 }
 
-/* Acknowledges a delivery without an outcome. */
-static void worker_drop_delivery(struct worker *w, struct fenced_id id)
+void worker_drop_delivery(struct worker *w, struct fenced_id id)
 {
     assert(w->setup.async_io->at_once);
     struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = worker_on_dropped }, .v = &id, .n = 1 };
@@ -716,32 +573,6 @@ bool worker_recall(struct worker *w, struct uuid id, int64_t fence)
     if (j)
         worker_drop_parked(w, j);
     return j != NULL;
-}
-
-/* A task that the queue gives later is refused then: see worker_setup.may_start. */
-static void worker_drop_queued(struct worker *w)
-{
-    struct async_io *c = w->setup.async_io;
-    assert(c->at_once && !w->taking);
-    struct io_take all = { .io_request = { .kind = IO_TAKE, .done = worker_on_dropped },
-                           .ask = { .max = TAKE_BATCH,
-                                    .now_ms = w->now.wall_ms,
-                                    .visibility_ms = w->setup.visibility_ms,
-                                    .worker = w->setup.id,
-                                    .alone = true,
-                                    .cpu_milli = -1,
-                                    .memory_mb = -1,
-                                    .filter = w->setup.filter } };
-    arena_init(&all.arena, TAKE_ARENA);
-    while (c->ops->queue_depth(c)) {
-        async_io_submit(c, &all.io_request);
-        if (all.io_request.rc || !all.ret.tasks.n)
-            break;
-        for (size_t i = 0; i < all.ret.tasks.n; i++)
-            worker_drop_delivery(w, (struct fenced_id){ all.ret.tasks.v[i].id, all.ret.tasks.v[i].fence });
-        arena_reset(&all.arena);
-    }
-    arena_release(&all.arena);
 }
 
 void worker_disown(struct worker *w)
