@@ -137,6 +137,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "tenant: is one tenant of a server that it shares")
     config.addinivalue_line("markers", "own_server: shares none, though others in its file do")
     config.addinivalue_line("markers", "heavy: runs long or measures time: ./test long runs few such tests at once, as those in faults/")
+    config.addinivalue_line("markers", "begins_early: takes a minute or more, so that others would wait for its end")
     config.addinivalue_line("markers", "dashboard_all: runs with --dashboard and in ./test long only")
     config.addinivalue_line("markers", "cluster(when='always'): matters across nodes; with `when`, so much that ./test runs it on a cluster too")
     config.addinivalue_line("markers", "each_fleet: ./test runs it on both fleets")
@@ -208,10 +209,11 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def spread(items):
-    """Tests that are bound to one worker come first. Other long tests are spread among the short ones, and none is last, when the other
-    workers have nothing left to do."""
+    """Tests that are bound to one worker come first, then those that begin early. Other long tests are spread among the short ones, and none
+    is last, when the other workers have nothing left to do."""
     bound = [item for item in items if bound_to(item.nodeid)]
-    items = [item for item in items if not bound_to(item.nodeid)]
+    early = [item for item in items if item.get_closest_marker("begins_early") and item not in bound]
+    items = [item for item in items if item not in bound and item not in early]
     slow = [item for item in items if item.path.parent.name == "faults" or runs_on(item) != "standalone"]
     is_slow = set(slow)
     quick = [item for item in items if item not in is_slow]
@@ -219,7 +221,7 @@ def spread(items):
     mixed = []
     for i, item in enumerate(slow):
         mixed += [*quick[i * step:(i + 1) * step], item]
-    return bound + mixed + quick[len(slow) * step:]
+    return bound + early + mixed + quick[len(slow) * step:]
 
 
 def is_heavy(item):

@@ -3,6 +3,7 @@
 import functools
 import http.client
 import json
+import socket
 import threading
 
 import openapi
@@ -29,6 +30,7 @@ class Events:
             head["Last-Event-ID"] = last_id
         self.connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=TIMEOUT_S)
         self.connection.request("GET", f"/v1/events{query}", headers=head)
+        self.socket = self.connection.sock
         self.response = self.connection.getresponse()
         self.status = self.response.status
         self.events, self.last_id, self.retry_ms, self.error = [], None, None, None
@@ -106,6 +108,10 @@ class Events:
         return self.events[-1]
 
     def close(self):
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, which holds the response until the next event
+        except OSError:
+            pass  # the other side was first
         self.response.close()
         self.connection.close()
 

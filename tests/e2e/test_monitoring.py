@@ -144,6 +144,7 @@ def cases_of(alert):
         yield judged(alert, given, before | {wait_s + 360: True, wait_s + 600: True, wait_s + 900: True})
 
 
+@pytest.mark.begins_early
 @needs_promtool
 def test_each_alert_fires_when_it_should_and_not_before(tmp_path):
     """Silent just below its limit and just before its `for`; neither a restart nor another leader ends it."""

@@ -28,6 +28,7 @@ def ask(server, folder):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
 
 
+@pytest.mark.begins_early
 @pytest.mark.standalone("the description is the same on every node")
 def test_no_request_that_the_description_leads_to_is_a_surprise(server, client, tmp_path, counts):
     if not PROGRAM.exists():

@@ -16,9 +16,9 @@ from server import TIMEOUT_S, until
 
 pytestmark = pytest.mark.standalone("nodes of a cluster are killed in test_cluster_faults.py")
 
-ROUNDS = 10 if os.environ.get("BELFRY_TEST_LONG") else 1  # not longer ones: what meets many kills looks like poison
-RANDOM_KILLS = 28  # in each of 4 tests
-FAILPOINT_KILLS = 14  # at each of 7 failpoints
+ROUNDS = 20 if os.environ.get("BELFRY_TEST_LONG") else 1  # not longer ones: what meets many kills looks like poison
+RANDOM_KILLS = 14  # in each of 4 tests
+FAILPOINT_KILLS = 7  # at each of 7 failpoints
 
 # Which pass of a failpoint is the last: each is passed so often that these come within some tenths of a second.
 FAILPOINTS = {"before_commit": 60, "after_commit": 60, "before_call": 25, "after_call": 25, "before_settle": 15, "after_settle": 15,
