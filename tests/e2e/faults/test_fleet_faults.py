@@ -124,7 +124,8 @@ def holding():
 
 
 def test_a_control_nodes_death_repeats_nothing_that_the_queue_had_confirmed(make_fleet, fleet, postgres, holding, counts):
-    one = make_fleet("--concurrency", str(HELD // 3 * (5 if LONG else 4) // 4 + 50))  # no worker gets more than it has connections for, and a tenth is kept for other classes
+    # No worker gets more than it has connections for, and a tenth is kept for other classes. Both nodes are to claim some.
+    one = make_fleet("--concurrency", str(HELD // 3 * (5 if LONG else 4) // 4 + 50)).settled()
     database = one.database
     client = one.client()
     due = at(now_ms() + 500)
