@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/sentence.h"
+#include "platform/ical_rule.h"
 
 enum { NS_PER_MS = 1000000, DEPTH_MAX = 10, DATES_RAW_MAX = 4 * CALENDAR_DATES_MAX, OVERRIDES_MAX = ICAL_EVENTS_MAX };
 
@@ -22,6 +23,7 @@ struct ical_override {
 struct ical_event {
     icalcomponent *component;
     size_t line;
+    struct ical_rule rule; /* of its RRULE, if it has one */
     struct str name;
     uint64_t uid;
     bool utc;         /* given in UTC: its date depends on the calendar's zone */
@@ -124,6 +126,11 @@ static enum err ical_refuse_event(struct ical_reading *g, const struct ical_even
     if (v->name.n)
         return error_set(g->e, ERR_INVALID, "line %zu: event %s %s", v->line, name, what);
     return error_set(g->e, ERR_INVALID, "line %zu: the event %s", v->line, what);
+}
+
+static enum err ical_refuse_rule(struct ical_reading *g, const struct ical_event *v, const char *what)
+{
+    return error_set(g->e, ERR_INVALID, "line %zu: the RRULE %s", v->rule.line, what);
 }
 
 /* ---- property values ---- */
@@ -324,16 +331,42 @@ static bool ical_is_out_of_time(const struct ical_reading *g)
     return clock_steady_ns(g->o->clock) >= g->deadline_ns;
 }
 
+/* Whether the rule gives a date from start on, in the centuries that libical searches. UNTIL and COUNT say when it
+ * ends, so they are left out. Unless BYSETPOS counts them, so are times of day: libical would try each of them on each
+ * day. */
+static bool ical_rule_gives_dates(struct icalrecurrencetype rule, struct icaltimetype start, bool with_positions)
+{
+    rule.until = icaltime_null_time();
+    rule.count = 0;
+    if (!with_positions) {
+        for (int i = 0; i < 2; i++) /* libical writes the time of start over the first end mark */
+            rule.by_second[i] = rule.by_minute[i] = rule.by_hour[i] = ICAL_RECURRENCE_ARRAY_MAX;
+        rule.by_set_pos[0] = ICAL_RECURRENCE_ARRAY_MAX;
+    }
+    icalrecur_iterator *i = icalrecur_iterator_new(rule, start);
+    bool gives = i && !icaltime_is_null_time(icalrecur_iterator_next(i));
+    icalrecur_iterator_free(i);
+    return gives;
+}
+
 static enum err ical_read_rule(struct ical_reading *g, const struct ical_event *v, icalproperty *p,
-                               struct icalrecurrencetype *ret)
+                               struct icaltimetype start, struct icalrecurrencetype *ret)
 {
     struct icalrecurrencetype rule = icalproperty_get_rrule(p);
     if (rule.freq == ICAL_NO_RECURRENCE)
-        return ical_refuse_event(g, v, "has an RRULE that cannot be read");
+        return ical_refuse_rule(g, v, "cannot be read");
     if (rule.freq < ICAL_DAILY_RECURRENCE)
-        return ical_refuse_event(g, v, "repeats more than once a day, but a calendar holds whole days");
-    if (rule.rscale)
-        return ical_refuse_event(g, v, "has an RRULE with RSCALE, which is not supported");
+        return ical_refuse_rule(g, v, "repeats more than once a day, but a calendar holds whole days; change its FREQ");
+    bool has_positions = rule.by_set_pos[0] != ICAL_RECURRENCE_ARRAY_MAX;
+    if (!ical_rule_gives_dates(rule, start, false) || (has_positions && !ical_rule_gives_dates(rule, start, true))) {
+        char what[256];
+        cleanup_with(buf_release) struct buf parts;
+        buf_init(&parts, sizeof what);
+        ical_rule_days_text(&v->rule, &parts);
+        snprintf(what, sizeof what, "never gives a date: no day fits all of DTSTART%s; change one of them",
+                 buf_cstr(&parts));
+        return ical_refuse_rule(g, v, what);
+    }
     *ret = rule;
     return ERR_OK;
 }
@@ -342,10 +375,10 @@ static enum err ical_add_repeats(struct ical_reading *g, const struct ical_event
                                  icalproperty *p)
 {
     struct icalrecurrencetype rule;
-    if (ical_read_rule(g, v, p, &rule))
-        return ERR_INVALID;
     struct icaltimetype start = icalproperty_get_dtstart(ical_property(v, ICAL_DTSTART_PROPERTY));
     start.zone = NULL; /* repeats are in local time */
+    if (ical_read_rule(g, v, p, start, &rule))
+        return ERR_INVALID;
     icalrecur_iterator *i = icalrecur_iterator_new(rule, start);
     enum err rc = ERR_OK;
     while (i && rc == ERR_OK) {
@@ -377,117 +410,59 @@ static enum err ical_add_dates(struct ical_reading *g, const struct ical_event *
     return rule ? ical_add_repeats(g, v, &ex, rule) : ical_add_unless_excluded(g, v, &ex, v->start);
 }
 
-/* ---- the parts of a rule ---- */
-
-/* The numbers that RFC 5545 allows. libical drops a part with others, or a rule with them has no dates. */
-static const struct ical_rule_part {
-    const char *name;
-    int min, max;
-    bool is_signed;    /* from the end, too: -1 is the last */
-    bool has_weekdays; /* MO, 2TU, -1FR; numbers do not stand alone */
-} ical_rule_parts[] = {
-    { "BYSECOND", 0, 60, false, false },        { "BYMINUTE", 0, 59, false, false },
-    { "BYHOUR", 0, 23, false, false },          { "BYDAY", 1, 53, true, true },
-    { "BYMONTHDAY", 1, 31, true, false },       { "BYYEARDAY", 1, 366, true, false },
-    { "BYWEEKNO", 1, 53, true, false },         { "BYMONTH", 1, 12, false, false },
-    { "BYSETPOS", 1, 366, true, false },        { "COUNT", 1, INT32_MAX, false, false },
-    { "INTERVAL", 1, INT32_MAX, false, false },
-};
-
-static bool ical_ends_in_weekday(struct str text)
-{
-    static const char *const weekdays[] = { "SU", "MO", "TU", "WE", "TH", "FR", "SA" };
-    for (size_t i = 0; i < array_count(weekdays) && text.n >= 2; i++)
-        if (str_eq_nocase(str_sub(text, text.n - 2, text.n), str_from(weekdays[i])))
-            return true;
-    return false;
-}
-
-static bool ical_is_possible(const struct ical_rule_part *part, struct str text)
-{
-    int64_t number;
-    text = str_trim(text);
-    if (part->has_weekdays) {
-        if (!ical_ends_in_weekday(text))
-            return false;
-        text = str_sub(text, 0, text.n - 2);
-        if (text.n == 0)
-            return true;
-    }
-    bool has_sign = part->is_signed && text.n > 1 && (text.p[0] == '-' || text.p[0] == '+');
-    return str_to_i64(str_sub(text, has_sign, text.n), part->min, part->max, &number);
-}
-
-static enum err ical_check_rule_part(struct ical_reading *g, size_t line, struct str name, struct str values)
-{
-    struct str value;
-    size_t i = 0;
-    while (i < array_count(ical_rule_parts) && !str_eq_nocase(str_trim(name), str_from(ical_rule_parts[i].name)))
-        i++;
-    if (i == array_count(ical_rule_parts))
-        return ERR_OK; /* libical reads it */
-    const struct ical_rule_part *part = &ical_rule_parts[i];
-    bool has_value = false;
-    while (str_cut(&values, ',', &value)) {
-        char text[QUOTE_TEXT];
-        has_value = true;
-        if (ical_is_possible(part, value))
-            continue;
-        quote_text(str_trim(value), text);
-        return error_set(g->e, ERR_INVALID, "line %zu: the RRULE has the %s %s; it must be %d to %d%s%s", line,
-                         part->name, text, part->min, part->max, part->is_signed ? ", or negative" : "",
-                         part->has_weekdays ? ", before a weekday such as MO" : "");
-    }
-    return has_value ? ERR_OK : error_set(g->e, ERR_INVALID, "line %zu: the RRULE has an empty %s", line, part->name);
-}
+/* ---- a rule as it is read ---- */
 
 /* A line may be folded anywhere, also within a number. */
-static enum err ical_check_rule(struct ical_reading *g, size_t line, struct str folded)
+static void ical_unfold(struct str folded, struct buf *out)
 {
-    cleanup_with(buf_release) struct buf whole;
-    buf_init(&whole, ICAL_EVENT_BYTES);
     for (size_t i = 0; i < folded.n; i++) {
         bool breaks = folded.p[i] == '\r' || folded.p[i] == '\n';
         bool is_fold = i && folded.p[i - 1] == '\n';
         if (!breaks && !is_fold)
-            buf_char(&whole, folded.p[i]);
+            buf_char(out, folded.p[i]);
     }
-    struct str rest = buf_str(&whole), part;
-    while (str_cut(&rest, ';', &part)) {
-        size_t equals = str_find(part, '=', 0);
-        if (equals < part.n &&
-            ical_check_rule_part(g, line, str_sub(part, 0, equals), str_sub(part, equals + 1, part.n)))
-            return g->e->code;
-    }
+}
+
+static enum err ical_check_rule(struct ical_reading *g, size_t line, struct str folded, struct ical_rule *ret)
+{
+    cleanup_with(buf_release) struct buf whole;
+    buf_init(&whole, ICAL_EVENT_BYTES);
+    ical_unfold(folded, &whole);
+    if (ical_rule_check(buf_str(&whole), line, ret, g->e))
+        return g->e->code;
+    struct icalrecurrencetype rule = icalrecurrencetype_from_string(buf_cstr(&whole));
+    if (rule.freq == ICAL_NO_RECURRENCE)
+        return error_set(g->e, ERR_INVALID,
+                         "line %zu: the RRULE cannot be read; write it as FREQ=YEARLY;BYMONTH=5, without blanks", line);
     return ERR_OK;
 }
 
 /* ---- the file ---- */
 
-/* text is the event from BEGIN:VEVENT to END:VEVENT, reduced to the properties that are used. */
-static enum err ical_take_event(struct ical_reading *g, const struct buf *text, size_t line, unsigned seen)
+struct ical_splitter {
+    struct ical_lines lines;
+    struct buf event;          /* from BEGIN:VEVENT to END:VEVENT, reduced to the properties that are used */
+    size_t depth, event_depth; /* of components; event_depth is 0 outside of an event */
+    size_t event_line;
+    struct ical_rule rule; /* of the event */
+    unsigned seen;         /* bit i: the event has the property used_properties[i] */
+    bool has_calendar;
+};
+
+static enum err ical_take_event(struct ical_reading *g, const struct ical_splitter *c)
 {
     struct ical_event *v = &g->events[g->event_count];
-    *v = (struct ical_event){ .line = line };
-    if (text->full)
+    *v = (struct ical_event){ .line = c->event_line, .rule = c->rule };
+    if (c->event.full)
         return ical_refuse_event(g, v, "is larger than 64 KiB");
-    v->component = icalparser_parse_string(buf_cstr(text));
+    v->component = icalparser_parse_string(buf_cstr(&c->event));
     if (!v->component)
         return ical_refuse_event(g, v, "cannot be read");
     g->event_count++;
     if (icalcomponent_isa(v->component) != ICAL_VEVENT_COMPONENT)
         return ical_refuse_event(g, v, "cannot be read");
-    return ical_read_event(g, v, seen);
+    return ical_read_event(g, v, c->seen);
 }
-
-struct ical_splitter {
-    struct ical_lines lines;
-    struct buf event;
-    size_t depth, event_depth; /* of components; event_depth is 0 outside of an event */
-    size_t event_line;
-    unsigned seen; /* bit i: the event has the property used_properties[i] */
-    bool has_calendar;
-};
 
 static enum err ical_open_component(struct ical_reading *g, struct ical_splitter *c, struct str kind)
 {
@@ -520,7 +495,7 @@ static enum err ical_close_component(struct ical_reading *g, struct ical_splitte
         return ERR_OK;
     c->event_depth = 0;
     buf_text(&c->event, "END:VEVENT\r\n");
-    return ical_take_event(g, &c->event, c->event_line, c->seen);
+    return ical_take_event(g, c);
 }
 
 static enum err ical_take_line(struct ical_reading *g, struct ical_splitter *c, struct str line)
@@ -539,8 +514,11 @@ static enum err ical_take_line(struct ical_reading *g, struct ical_splitter *c, 
         return error_no_room(g->e);
     size_t row = c->event_depth == c->depth ? ical_find_property(name) : array_count(used_properties);
     if (row < array_count(used_properties)) {
-        if (used_properties[row].kind == ICAL_RRULE_PROPERTY &&
-            ical_check_rule(g, c->lines.number, ical_property_value(line)))
+        bool is_rule = used_properties[row].kind == ICAL_RRULE_PROPERTY;
+        if (is_rule && c->seen & 1U << row)
+            return error_set(g->e, ERR_INVALID,
+                             "line %zu: a second RRULE is not supported; give it an event of its own", c->lines.number);
+        if (is_rule && ical_check_rule(g, c->lines.number, ical_property_value(line), &c->rule))
             return g->e->code;
         c->seen |= 1U << row;
         buf_add(&c->event, line);

@@ -29,6 +29,7 @@ struct ical_dates {
     size_t n; /* by date, each once, at most CALENDAR_DATES_MAX */
 };
 
-/* Results are in the arena. The sentence of an error names the event by its SUMMARY and its line. */
+/* Results are in the arena. The sentence of an error names the line: that of the RRULE, or that of the event and its
+ * SUMMARY. */
 enum err ical_read(struct str text, const struct ical_options *o, struct arena *a, struct ical_dates *ret,
                    struct error *e) must_use;

@@ -173,15 +173,34 @@ def test_a_bad_icalendar_file_is_refused_with_the_reason(client, case):
     assert_problem(client.get("/v1/calendars/c"), 404)
 
 
+@pytest.mark.parametrize("event, says", [
+    ("SUMMARY:never\r\nDTSTART;VALUE=DATE:19000101\r\nRRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30", "line 6: the RRULE never gives a date"),
+    ("SUMMARY:rare\r\nDTSTART;VALUE=DATE:19000101\r\nRRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;BYDAY=SU", "too long"),
+], ids=["never", "rare"])
 @pytest.mark.shared
-def test_rules_whose_dates_never_come_do_not_keep_the_server(client):
+def test_rules_whose_dates_hardly_come_do_not_keep_the_server(client, event, says):
     """Each of them is searched for centuries by the library; together they would take minutes."""
-    event = "SUMMARY:never\r\nDTSTART;VALUE=DATE:19000101\r\nRRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"
     begin = time.monotonic()
     problem = assert_problem(put_ical(client, "c", ical(*[event] * 1000)), 400)
     took_s = time.monotonic() - begin
-    assert "too long" in problem["detail"] and took_s < 30, (took_s, problem)
+    assert says in problem["detail"] and took_s < 30, (took_s, problem)
     assert alive(client)
+
+
+@pytest.mark.text("no task runs")
+def test_a_rule_without_dates_leaves_the_calendar_and_its_tasks_as_they_are(client):
+    """Imported as no dates, or as others, the rule would open the holidays of a good calendar."""
+    good = put(client, "office", {"excluded": [str(day(n)) for n in range(3)]})
+    task = daily(client, "office")
+    for rule, says in (("FREQ=MONTHLY;BYDAY=6MO", "BYDAY with a number above 5"), ("FREQ=WEEKLY;BYDAY=2MO", "BYDAY with a number"),
+                       ("FREQ=MONTHLY;BYWEEKNO=1", "BYWEEKNO"), ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "never gives a date"),
+                       ("FREQ=DAILY;UNTIL=20260631", "UNTIL '20260631'"), ("FREQ=FOO", "FREQ 'FOO'")):
+        text = ical("DTSTART;VALUE=DATE:20260105", f"DTSTART;VALUE=DATE:20260105\r\nRRULE:{rule}")
+        detail = assert_problem(put_ical(client, "office", text), 400)["detail"]
+        assert "line 8: the RRULE" in detail and says in detail, detail
+    now = client.get("/v1/calendars/office").json
+    assert now == good.json, (now, good.json)
+    assert next_day(client, task["id"]) == day(3) and client.task(task["id"])["version"] == task["version"]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

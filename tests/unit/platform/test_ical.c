@@ -224,8 +224,8 @@ static void what_can_not_be_read_is_refused_with_its_place(void **state)
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nDTEND;VALUE=DATE:20260101\r\n")), "ends before it begins");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nDURATION:-P1D\r\n")), "ends before it begins");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nDURATION:P99999W\r\n")), "lasts longer");
-    refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRRULE:FREQ=SOMETIMES\r\n")), "RRULE that cannot be read");
-    refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRRULE:FREQ=MINUTELY\r\n")), "more than once a day");
+    refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRRULE:FREQ=MINUTELY\r\n")),
+           "line 4: the RRULE repeats more than once a day");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRRULE:FREQ=YEARLY\r\nEXDATE;VALUE=DATE:never\r\n")), "EXDATE");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRDATE:soon\r\n")), "RDATE");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRECURRENCE-ID:x\r\n")), "RECURRENCE-ID");
@@ -252,47 +252,176 @@ static struct buf begin_large(void)
     return b;
 }
 
+struct bad_rule {
+    const char *rule, *why;
+};
+
+/* Each rule is on line 4. */
+static void refuse_rules(const struct bad_rule *rows, size_t n, const char *start)
+{
+    for (size_t i = 0; i < n; i++) {
+        char text[400], why[200];
+        snprintf(text, sizeof text, FILE("BEGIN:VEVENT\r\nDTSTART;VALUE=DATE:%s\r\nRRULE:%s\r\nEND:VEVENT\r\n"), start,
+                 rows[i].rule);
+        snprintf(why, sizeof why, "line 4: the RRULE %s", rows[i].why);
+        refuse(text, why);
+    }
+}
+
 static void a_rule_with_an_impossible_part_is_refused_with_its_line(void **state)
 {
     (void)state;
-    static const struct {
-        const char *rule, *why;
-    } rows[] = {
-        { "FREQ=YEARLY;BYMONTH=13", "line 4: the RRULE has the BYMONTH '13'; it must be 1 to 12" },
-        { "FREQ=YEARLY;BYMONTH=1,0", "BYMONTH '0'" },
-        { "FREQ=YEARLY;BYMONTH=-1", "BYMONTH '-1'" },
-        { "FREQ=YEARLY;BYMONTH=", "empty BYMONTH" },
-        { "FREQ=YEARLY;BYMONTH=MAY", "BYMONTH 'MAY'" },
-        { "FREQ=MONTHLY;BYMONTHDAY=32", "BYMONTHDAY '32'; it must be 1 to 31, or negative" },
-        { "FREQ=MONTHLY;BYMONTHDAY=-32", "BYMONTHDAY '-32'" },
-        { "FREQ=MONTHLY;BYMONTHDAY=1,,2", "BYMONTHDAY ''" },
-        { "FREQ=MONTHLY;bymonthday=0", "BYMONTHDAY '0'" },
-        { "FREQ=DAILY;BYHOUR=25", "BYHOUR '25'" },
-        { "FREQ=DAILY;BYMINUTE=60", "BYMINUTE '60'" },
-        { "FREQ=DAILY;BYSECOND=61", "BYSECOND '61'" },
-        { "FREQ=YEARLY;BYDAY=60MO", "BYDAY '60MO'; it must be 1 to 53, or negative, before a weekday such as MO" },
-        { "FREQ=YEARLY;BYDAY=0MO", "BYDAY '0MO'" },
-        { "FREQ=WEEKLY;BYDAY=MO,XX", "BYDAY 'XX'" },
-        { "FREQ=WEEKLY;BYDAY=1", "BYDAY '1'" },
-        { "FREQ=YEARLY;BYYEARDAY=367", "BYYEARDAY '367'" },
-        { "FREQ=YEARLY;BYWEEKNO=54", "BYWEEKNO '54'" },
-        { "FREQ=MONTHLY;BYDAY=MO;BYSETPOS=400", "BYSETPOS '400'" },
-        { "FREQ=DAILY;COUNT=0", "COUNT '0'" },
-        { "FREQ=DAILY;INTERVAL=0", "INTERVAL '0'" },
-        { "FREQ=YEARLY;BYMONTH=1\r\n 3", "line 4: the RRULE has the BYMONTH '13'" }, /* folded */
+    static const struct bad_rule rows[] = {
+        { "FREQ=YEARLY;BYMONTH=13", "has the BYMONTH '13'; it must be 1 to 12" },
+        { "FREQ=YEARLY;BYMONTH=1,0", "has the BYMONTH '0'" },
+        { "FREQ=YEARLY;BYMONTH=-1", "has the BYMONTH '-1'" },
+        { "FREQ=YEARLY;BYMONTH=", "has an empty BYMONTH" },
+        { "FREQ=YEARLY;BYMONTH=MAY", "has the BYMONTH 'MAY'" },
+        { "FREQ=MONTHLY;BYMONTHDAY=32", "has the BYMONTHDAY '32'; it must be 1 to 31, or negative" },
+        { "FREQ=MONTHLY;BYMONTHDAY=-32", "has the BYMONTHDAY '-32'" },
+        { "FREQ=MONTHLY;BYMONTHDAY=1,,2", "has the BYMONTHDAY ''" },
+        { "FREQ=MONTHLY;bymonthday=0", "has the BYMONTHDAY '0'" },
+        { "FREQ=DAILY;BYHOUR=25", "has the BYHOUR '25'" },
+        { "FREQ=DAILY;BYMINUTE=60", "has the BYMINUTE '60'" },
+        { "FREQ=DAILY;BYSECOND=61", "has the BYSECOND '61'" },
+        { "FREQ=YEARLY;BYDAY=60MO",
+          "has the BYDAY '60MO'; it must be 1 to 53, or negative, before a weekday such as MO" },
+        { "FREQ=YEARLY;BYDAY=0MO", "has the BYDAY '0MO'" },
+        { "FREQ=WEEKLY;BYDAY=MO,XX", "has the BYDAY 'XX'" },
+        { "FREQ=WEEKLY;BYDAY=1", "has the BYDAY '1'" },
+        { "FREQ=YEARLY;BYYEARDAY=367", "has the BYYEARDAY '367'" },
+        { "FREQ=YEARLY;BYWEEKNO=54", "has the BYWEEKNO '54'" },
+        { "FREQ=MONTHLY;BYDAY=MO;BYSETPOS=400", "has the BYSETPOS '400'" },
+        { "FREQ=DAILY;COUNT=0", "has the COUNT '0'" },
+        { "FREQ=DAILY;INTERVAL=0", "has the INTERVAL '0'" },
+        { "FREQ=YEARLY;BYMONTH=1\r\n 3", "has the BYMONTH '13'" }, /* folded */
+        { "FREQ=DAILY;INTERVAL=32768", "has the INTERVAL '32768'; it must be 1 to 32767" },
+        { "FREQ=FOO", "has the FREQ 'FOO'; it must be DAILY, WEEKLY, MONTHLY or YEARLY" },
+        { "FREQ=2DAILY", "has the FREQ '2DAILY'" },
+        { "FREQ=DAILY;WKST=XX", "has the WKST 'XX'; it must be a weekday such as MO" },
+        { "FREQ=DAILY;UNTIL=20261301", "has the UNTIL '20261301'; it must be a date such as 20261231, or " },
+        { "FREQ=DAILY;UNTIL=20261232", "has the UNTIL '20261232'" },
+        { "FREQ=DAILY;UNTIL=20260631", "has the UNTIL '20260631'" },
+        { "FREQ=DAILY;UNTIL=20260229T000000Z", "has the UNTIL '20260229T000000Z'" },
+        { "FREQ=DAILY;UNTIL=00000000", "has the UNTIL '00000000'" },
+        { "FREQ=DAILY;UNTIL=20261231T240000Z", "has the UNTIL '20261231T240000Z'" },
+        { "FREQ=DAILY;UNTIL=20261231T236000", "has the UNTIL '20261231T236000'" },
+        { "FREQ=DAILY;UNTIL=20261231T2359", "has the UNTIL '20261231T2359'" },
+        { "FREQ=DAILY;UNTIL=20261231Z", "has the UNTIL '20261231Z'" },
+        { "FREQ=DAILY;UNTIL=2026", "has the UNTIL '2026'" },
+        { "FREQ=DAILY;UNTIL=", "has an empty UNTIL; give it a value, or remove it" },
     };
-    for (size_t i = 0; i < array_count(rows); i++) {
-        char text[400];
-        snprintf(text, sizeof text,
-                 "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20260101\r\nRRULE:%s\r\nEND:VEVENT\r\n"
-                 "END:VCALENDAR\r\n",
-                 rows[i].rule);
-        refuse(text, rows[i].why);
-    }
+    refuse_rules(rows, array_count(rows), "20260105");
     expect(EVENT("DTSTART;VALUE=DATE:20350101\r\nRRULE:FREQ=MONTHLY;BYDAY=+1MO;BYMONTH=01,1\r\n 2\r\n"),
            "2035-01-01;2035-12-03");
     expect(EVENT("DTSTART;VALUE=DATE:20350131\r\nRRULE:FREQ=MONTHLY;BYMONTHDAY=-1;COUNT=2\r\n"),
            "2035-01-31;2035-02-28");
+}
+
+static void a_rule_that_can_not_be_read_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    static const struct bad_rule rows[] = {
+        { "", "has no FREQ; it must be DAILY, WEEKLY, MONTHLY or YEARLY" },
+        { "INTERVAL=2", "has no FREQ" },
+        { "FREQ=DAILY;FOO=1", "has the part 'FOO', which is not supported; remove it" },
+        { "RSCALE=GREGORIAN;FREQ=DAILY", "has the part 'RSCALE', which is not supported" },
+        { "FREQ=DAILY;COUNT", "has an empty COUNT" },
+        { "FREQ=DAILY;FREQ=WEEKLY", "has FREQ twice; keep one" },
+        { "FREQ=DAILY;COUNT=2;UNTIL=20261231", "has both COUNT and UNTIL; remove one of them" },
+        { "FREQ=DAILY; COUNT=2", "cannot be read; write it as FREQ=YEARLY;BYMONTH=5, without blanks" },
+        { "FREQ=DAILY;COUNT=1,2", "has the COUNT '1,2'; it must be 1 to 2147483647" },
+    };
+    refuse_rules(rows, array_count(rows), "20260105");
+    refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260105\r\nRRULE:FREQ=YEARLY\r\nRRULE:FREQ=DAILY\r\n")),
+           "line 5: a second RRULE is not supported; give it an event of its own");
+    expect(EVENT("DTSTART;VALUE=DATE:20260105\r\nRRULE:count=1;freq=daily;;wkst=su;\r\n"), "2026-01-05");
+    expect(EVENT("DTSTART;VALUE=DATE:20260105\r\nRRULE:FREQ=DAILY;UNTIL=2026-01-06\r\n"), "2026-01-05;2026-01-06");
+}
+
+static void a_rule_whose_parts_do_not_go_together_is_refused(void **state)
+{
+    (void)state;
+    static const struct bad_rule rows[] = {
+        { "FREQ=MONTHLY;BYDAY=6MO",
+          "has a BYDAY with a number above 5, but a month has at most five of a weekday; make "
+          "it 1 to 5, or -1 to -5" },
+        { "FREQ=MONTHLY;BYDAY=MO,-6MO", "has a BYDAY with a number above 5" },
+        { "FREQ=YEARLY;BYMONTH=5;BYDAY=6MO", "has a BYDAY with a number above 5" },
+        { "FREQ=WEEKLY;BYDAY=2MO", "has a BYDAY with a number, which is for FREQ=MONTHLY and FREQ=YEARLY; remove the "
+                                   "number, or change FREQ" },
+        { "FREQ=DAILY;BYDAY=TU,2MO", "has a BYDAY with a number, which is for" },
+        { "FREQ=YEARLY;BYWEEKNO=20;BYDAY=1MO", "has a BYDAY with a number beside BYWEEKNO; remove the number" },
+        { "FREQ=MONTHLY;BYWEEKNO=1", "has a BYWEEKNO, which is for FREQ=YEARLY; remove BYWEEKNO, or change FREQ" },
+        { "FREQ=WEEKLY;BYWEEKNO=1", "has a BYWEEKNO" },
+        { "FREQ=DAILY;BYWEEKNO=1", "has a BYWEEKNO" },
+        { "FREQ=WEEKLY;BYMONTHDAY=5", "has a BYMONTHDAY with FREQ=WEEKLY; remove BYMONTHDAY, or change FREQ to" },
+        { "FREQ=DAILY;BYYEARDAY=5", "has a BYYEARDAY, which is for FREQ=YEARLY; remove BYYEARDAY, or change FREQ" },
+        { "FREQ=WEEKLY;BYYEARDAY=5", "has a BYYEARDAY" },
+        { "BYYEARDAY=5;FREQ=MONTHLY", "has a BYYEARDAY" },
+        { "FREQ=MONTHLY;BYSETPOS=1", "has a BYSETPOS without another BY part; add one such as BYDAY, or remove it" },
+        { "FREQ=WEEKLY;BYDAY=MO,TU;BYSETPOS=2",
+          "has a BYSETPOS with FREQ=DAILY or FREQ=WEEKLY, which is not supported" },
+        { "FREQ=YEARLY;BYMONTH=1;BYYEARDAY=5", "has a BYYEARDAY beside BYMONTH" },
+        { "FREQ=YEARLY;BYWEEKNO=20;BYMONTH=5", "has a BYWEEKNO beside BYMONTH" },
+    };
+    refuse_rules(rows, array_count(rows), "20260105");
+    expect(EVENT("DTSTART;VALUE=DATE:20350101\r\nRRULE:FREQ=YEARLY;BYDAY=20MO,-53MO\r\n"), "2035-01-01;2035-05-14");
+    expect(EVENT("DTSTART;VALUE=DATE:20350103\r\nRRULE:FREQ=MONTHLY;BYMONTH=4;BYDAY=5MO,-5SU\r\n"),
+           "2035-04-01;2035-04-30");
+    expect(EVENT("DTSTART;VALUE=DATE:20350103\r\nRRULE:FREQ=YEARLY;BYWEEKNO=20;BYDAY=MO\r\n"), "2035-05-14");
+    expect(EVENT("DTSTART;VALUE=DATE:20350103\r\nRRULE:FREQ=YEARLY;BYYEARDAY=-1\r\n"), "2035-12-31");
+    expect(EVENT("DTSTART;VALUE=DATE:20351101\r\nRRULE:FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=-1\r\n"),
+           "2035-11-27;2035-12-31");
+}
+
+static void a_rule_that_can_never_give_a_date_is_refused(void **state)
+{
+    (void)state;
+    static const struct bad_rule rows[] = {
+        { "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30",
+          "never gives a date: no day fits all of DTSTART, BYMONTHDAY, BYMONTH; change one of them" },
+        { "FREQ=YEARLY;BYMONTH=4;BYMONTHDAY=31", "never gives a date" },
+        { "FREQ=MONTHLY;BYMONTH=2,4,6;BYMONTHDAY=31", "never gives a date" },
+        { "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30;UNTIL=20250101", "never gives a date" },
+        { "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30;COUNT=1", "never gives a date" },
+        { "FREQ=YEARLY;BYMONTH=1;BYMONTHDAY=1;BYSETPOS=2",
+          "never gives a date: no day fits all of DTSTART, BYMONTHDAY, "
+          "BYMONTH, BYSETPOS; change one of them" },
+        { "FREQ=YEARLY;INTERVAL=4;BYMONTH=2;BYMONTHDAY=29", /* 2026, 2030: no leap year */
+          "never gives a date: no day fits all of DTSTART, INTERVAL, BYMONTHDAY, BYMONTH" },
+        { "FREQ=MONTHLY;INTERVAL=12;BYMONTH=5", "never gives a date: no day fits all of DTSTART, INTERVAL, BYMONTH" },
+    };
+    static const struct bad_rule of_31st[] = {
+        { "FREQ=YEARLY;BYMONTH=2", "never gives a date: no day fits all of DTSTART, BYMONTH; change one of them" },
+    };
+    refuse_rules(rows, array_count(rows), "20260105");
+    refuse_rules(of_31st, array_count(of_31st), "20260131");
+    refuse(FILE(EVENT("DTSTART:20260105T000000\r\nRRULE:FREQ=YEARLY;BYMONTH=4;BYMONTHDAY=31;BYHOUR=1,2,3\r\n")),
+           "line 4: the RRULE never gives a date");
+    /* Each minute of each day would be tried for centuries. */
+    refuse(FILE(EVENT("DTSTART:20260105T000000\r\nRRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30;"
+                      "BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;"
+                      "BYMINUTE=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29;"
+                      "BYSECOND=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29\r\n")),
+           "line 4: the RRULE never gives a date");
+}
+
+/* It ended before the span, or its first date comes later. */
+static void a_rule_that_gives_no_date_within_the_span_is_taken(void **state)
+{
+    (void)state;
+    expect(EVENT("DTSTART;VALUE=DATE:20200501\r\nRRULE:FREQ=YEARLY;UNTIL=20220501\r\n"), "");
+    expect(EVENT("DTSTART;VALUE=DATE:20200501\r\nRRULE:FREQ=YEARLY;COUNT=2\r\n"), "");
+    expect(EVENT("DTSTART;VALUE=DATE:20260105\r\nRRULE:FREQ=YEARLY;BYMONTH=5;BYMONTHDAY=1;UNTIL=20260301\r\n"), "");
+    expect(EVENT("DTSTART;VALUE=DATE:20260105\r\nRRULE:FREQ=DAILY;UNTIL=20260101\r\n"), "");
+    expect(EVENT("DTSTART;VALUE=DATE:20260105\r\nRRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;UNTIL=20271231\r\n"), "");
+    expect(EVENT("DTSTART;VALUE=DATE:20330101\r\nRRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29\r\n"), "");
+    expect(EVENT("DTSTART;VALUE=DATE:20330101\r\nRRULE:FREQ=MONTHLY;BYMONTH=2;BYDAY=5SU\r\n"), ""); /* in 2060 */
+    expect(EVENT("DTSTART;VALUE=DATE:20500101\r\nRRULE:FREQ=YEARLY\r\n"), "");
+    expect(EVENT("DTSTART;VALUE=DATE:20260105\r\nRRULE:FREQ=DAILY;COUNT=1\r\nEXDATE;VALUE=DATE:20260105\r\n"), "");
+    expect(EVENT("DTSTART;VALUE=DATE:20260105\r\nRRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30\r\nSTATUS:CANCELLED\r\n"),
+           "");
 }
 
 static void what_is_too_much_is_refused(void **state)
@@ -353,6 +482,10 @@ int main(void)
         cmocka_unit_test(utc_has_its_date_where_it_is_asked_for),
         cmocka_unit_test(what_can_not_be_read_is_refused_with_its_place),
         cmocka_unit_test(a_rule_with_an_impossible_part_is_refused_with_its_line),
+        cmocka_unit_test(a_rule_that_can_not_be_read_is_refused_with_its_line),
+        cmocka_unit_test(a_rule_whose_parts_do_not_go_together_is_refused),
+        cmocka_unit_test(a_rule_that_can_never_give_a_date_is_refused),
+        cmocka_unit_test(a_rule_that_gives_no_date_within_the_span_is_taken),
         cmocka_unit_test(what_is_too_much_is_refused),
         cmocka_unit_test(a_search_that_takes_too_long_ends),
         cmocka_unit_test(an_arena_that_is_full_is_told),
