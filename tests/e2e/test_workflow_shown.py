@@ -187,6 +187,33 @@ def test_a_paused_run_says_so_in_each_line(ask, plain, write, client):
     done(ask("cancel", made))
 
 
+def test_a_filter_by_status_means_the_status_that_lists_of_runs_show(ask, client):
+    later = {"steps": [{"name": "a", "target_type": "NOOP", "delay": "1h"}]}
+    open_, held, over, waits, put_off = (run(client, definition=later, name=name, delay=delay)["id"] for name, delay in (
+        ("open", "0s"), ("held", "0s"), ("over", "0s"), ("waits", "1h"), ("put-off", "1h")))
+    for made in (open_, held, over):
+        until(lambda: client.get(f"/v1/workflows/{made}").json["started_at"])
+    for made in (held, over, put_off):
+        done(ask("pause", made))
+    done(ask("cancel", over))
+    assert ended(client, over)["status"] == "CANCELLED"
+    names = {open_: "open", held: "held", over: "over", waits: "waits", put_off: "put-off"}
+    for status, wanted in (("PAUSED", {"held", "put-off"}), ("RUNNING", {"open"}), ("SCHEDULED", {"waits"}), ("CANCELLED", {"over"}),
+                           ("ACTIVE", {"open", "waits"}), ("PAUSED,CANCELLED", {"held", "put-off", "over"}),
+                           ("RUNNING,PAUSED", {"open", "held", "put-off"})):
+        found, cursor = [], ""
+        while cursor is not None:
+            page = client.get(f"/v1/workflows?status={status}&limit=1{cursor}").json
+            found += [names[x["id"]] for x in page["workflows"]]
+            cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
+        assert (len(found), set(found)) == (len(wanted), wanted), status
+        rows = [line.split() for line in ask("list", "--status", status).lines[1:]]
+        shown = {"RUNNING", "SCHEDULED"} if status == "ACTIVE" else set(status.split(","))
+        assert {row[1] for row in rows} == wanted and {row[3] for row in rows} == shown, rows
+    for made in (open_, held, waits, put_off):
+        done(ask("cancel", made))
+
+
 def test_a_pause_and_the_deadline_that_comes_all_the_same_are_both_told(ask, plain, write, client):
     put(client, "inner", {"steps": [{"name": "sign", "await": {"signal": "approve"}}]})
     made = run(client, deadline_seconds=3600, definition={"steps": [
