@@ -182,14 +182,20 @@ void paused_queue_line(const struct cli *cli, struct client *client, const json_
 {
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
     struct str queue = json_text_at(task, "queue");
-    char path[VERB_PATH];
+    char path[VERB_PATH], utc[WHEN_TEXT];
+    int64_t until_ms, due_ms;
     if (!verb_name_is_valid(queue))
         return;
     snprintf(path, sizeof path, "/v1/queues/" STR_FMT, STR_ARG(queue));
     struct client_request call = { .method = "GET", .path = path, .quiet = true };
-    if (client_call(client, &call, &a) == EXIT_DONE && str_eq(json_text_at(a.doc.root, "state"), S("paused")))
-        buf_printf(out, "Its queue is paused, so it waits until 'belfry queue resume " STR_FMT "%s'\n", STR_ARG(queue),
-                   cli->where);
+    if (client_call(client, &call, &a) || !str_eq(json_text_at(a.doc.root, "state"), S("paused")))
+        return;
+    bool has_end = json_time_at(a.doc.root, "paused.until", &until_ms);
+    if (has_end && json_time_at(task, "next_execution", &due_ms) && due_ms >= until_ms)
+        return;
+    when_utc(has_end ? until_ms : 0, utc);
+    buf_printf(out, "Its queue is paused, so it waits until %s%s'belfry queue resume " STR_FMT "%s'\n",
+               has_end ? utc : "", has_end ? ", or " : "", STR_ARG(queue), cli->where);
 }
 
 void task_print_warnings(struct cli *cli, struct client *client, const json_t *task)

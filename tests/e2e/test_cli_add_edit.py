@@ -123,7 +123,7 @@ def test_the_idempotency_key_may_be_chosen(ask, stub):
     stub.on("PATCH", ".*", task())
     assert ask("add", "--noop", "--quiet", "--idempotency-key", "order 42").code == 0
     assert ask("edit", ID, "--name", "x", "--idempotency-key", "order-43").code == 0
-    assert [r.headers["Idempotency-Key"] for r in stub.requests] == ["order 42", "order-43"]
+    assert [r.headers["Idempotency-Key"] for r in stub.writes] == ["order 42", "order-43"]
     for key in ("", "a\nX-Evil: 1", "ü", "x" * 256):
         done = ask("add", "--noop", "--idempotency-key", key)
         assert (done.code, done.err) == (2, "belfry add: --idempotency-key must be 1 to 255 printable ASCII characters\n")
@@ -134,10 +134,10 @@ def test_set_reads_files_and_keeps_what_an_edit_does_not_name(ask, stub, tmp_pat
     stub.on("PATCH", f"/v1/tasks/{ID}", task())
     (tmp_path / "b").write_text('["ü"]')
     assert ask("edit", ID, "--set", f"metadata.b=@{tmp_path}/b", "--set", "target_config.timeout_ms=6", "-X", "GET").code == 0
-    assert stub.requests[-1].body == {"metadata": {"a": 1.5, "b": ["ü"]}, "target_config": {"timeout_ms": 6, "method": "GET"}}
-    assert stub.requests[-1].headers["If-Match"] == '"7"'
+    assert stub.writes[-1].body == {"metadata": {"a": 1.5, "b": ["ü"]}, "target_config": {"timeout_ms": 6, "method": "GET"}}
+    assert stub.writes[-1].headers["If-Match"] == '"7"'
     assert ask("edit", ID, "--set", "metadata={}").code == 0
-    assert stub.requests[-1].body == {"metadata": {}} and "If-Match" not in stub.requests[-1].headers
+    assert stub.writes[-1].body == {"metadata": {}} and "If-Match" not in stub.writes[-1].headers
 
 
 @pytest.mark.parametrize("given, content, body", [
@@ -268,25 +268,25 @@ def test_edit_sends_what_is_named(ask, stub):
     done = ask("edit", ID, "--cron", "0 9 * * *", "--name", "", "--priority", "0")
     assert (done.code, done.err) == (0, "")
     assert done.out == f"{ID} is now version 4\nFires in 2h: {shown(at)}\n"
-    [r] = stub.requests
+    [r] = stub.writes
     assert r.body == {"cron_expression": "0 9 * * *", "name": None, "priority": 0}
     assert "If-Match" not in r.headers and "Idempotency-Key" in r.headers
     ask("edit", ID.upper(), "--in", "5m", "--if-version", "3")
-    assert stub.requests[-1].headers["If-Match"] == '"3"' and stub.requests[-1].body == {"delay": "5m"}
+    assert stub.writes[-1].headers["If-Match"] == '"3"' and stub.writes[-1].body == {"delay": "5m"}
     assert json.loads(ask("edit", ID, "--in", "5m", "--json").out)["version"] == 4
 
 
 def test_edit_sends_only_the_parts_of_the_target_that_are_named(ask, stub):
     stub.on("PATCH", f"/v1/tasks/{ID}", task())
     assert ask("edit", ID, "-X", "PUT").code == 0
-    assert stub.requests[-1].body == {"target_config": {"method": "PUT"}}
-    assert "If-Match" not in stub.requests[-1].headers
+    assert stub.writes[-1].body == {"target_config": {"method": "PUT"}}
+    assert "If-Match" not in stub.writes[-1].headers
     stub.on("GET", f"/v1/tasks/{ID}", b'{"version": 7, "target_config": {"url":"https://a", "headers": {"X-A": "1"}}}')
     ask("edit", ID, "--url", "https://b", "-H", "X-B: 2", "-d", "[1]", "--if-version", "6", "--name", "n")
-    assert stub.requests[-1].body == {"name": "n", "target_config": {"url": "https://b", "headers": {"X-B": "2"}, "body": [1]}}
-    assert stub.requests[-1].headers["If-Match"] == '"6"'
+    assert stub.writes[-1].body == {"name": "n", "target_config": {"url": "https://b", "headers": {"X-B": "2"}, "body": [1]}}
+    assert stub.writes[-1].headers["If-Match"] == '"6"'
     assert ask("edit", ID, "--set", "target_config.headers.X-A=null").code == 0
-    assert stub.requests[-1].body == {"target_config": {"url": "https://a", "headers": {"X-A": None}}}
+    assert stub.writes[-1].body == {"target_config": {"url": "https://a", "headers": {"X-A": None}}}
 
 
 @pytest.mark.parametrize("now, sent", [
@@ -298,8 +298,8 @@ def test_edit_gives_data_the_type_of_curl_unless_the_task_has_one(ask, stub, now
     stub.on("GET", f"/v1/tasks/{ID}", task(version=7, **now))
     stub.on("PATCH", f"/v1/tasks/{ID}", task(version=8))
     assert ask("edit", ID, "-d", "42").code == 0
-    assert (stub.requests[-1].method, stub.requests[-1].body) == ("PATCH", {"target_config": sent})
-    assert stub.requests[-1].headers["If-Match"] == '"7"'
+    assert (stub.writes[-1].method, stub.writes[-1].body) == ("PATCH", {"target_config": sent})
+    assert stub.writes[-1].headers["If-Match"] == '"7"'
 
 
 @pytest.mark.parametrize("before, args, sent", [
@@ -316,7 +316,7 @@ def test_json_in_place_of_form_data_does_not_keep_its_type(ask, stub, before, ar
     stub.on("GET", f"/v1/tasks/{ID}", task(version=7, target_type="HTTP_CALLBACK", target_config={"url": URL, **before}))
     stub.on("PATCH", f"/v1/tasks/{ID}", task(version=8))
     assert ask("edit", ID, *args).code == 0
-    assert (stub.requests[-1].method, stub.requests[-1].body) == ("PATCH", {"target_config": sent})
+    assert (stub.writes[-1].method, stub.writes[-1].body) == ("PATCH", {"target_config": sent})
 
 
 def test_edit_has_no_options_that_only_a_create_takes(belfry):

@@ -71,7 +71,8 @@ static enum err edit_write_body(const struct options *o, const struct edit *edit
     return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
 }
 
-static void edit_print_task(struct cli *cli, const struct options *o, const struct client_answer *a)
+static void edit_print_task(struct cli *cli, const struct options *o, struct client *client,
+                            const struct client_answer *a)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, TASK_BODY_MAX * 2);
@@ -82,6 +83,7 @@ static void edit_print_task(struct cli *cli, const struct options *o, const stru
         buf_printf(&out, "%s is now version %lld\n", table_cell(json_text_at(a->doc.root, "id"), id),
                    (long long)json_i64_at(a->doc.root, "version", 0));
         next_fire_lines(cli, a->doc.root, &out);
+        paused_queue_line(cli, client, a->doc.root, &out);
     }
     cli_print(cli, &out);
 }
@@ -108,7 +110,7 @@ static enum exit_code edit_send(struct cli *cli, const struct options *o, struct
                                    .idempotency_key = task_idempotency_key(o) };
     code = client_call(client, &call, &after);
     if (code == EXIT_DONE) {
-        edit_print_task(cli, o, &after);
+        edit_print_task(cli, o, client, &after);
         task_print_warnings(cli, client, after.doc.root);
     }
     return code;
