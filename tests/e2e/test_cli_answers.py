@@ -116,6 +116,14 @@ def test_the_end_of_the_pause_of_a_queue_is_told_if_it_is_later(ask, stub, minut
     assert ask("add", "--noop", "--queue", "mail").lines[2:] == [paused] * is_told
 
 
+def test_history_says_in_words_why_an_occurrence_was_moved(ask, stub):
+    rows = [{"id": OTHER, "run_at": "2026-02-09T07:00:00.000Z", "status": "COMPLETED", "attempts": 1, "moved": {"from": at, "reason": reason}}
+            for at, reason in (("2026-02-07T08:00:00", "CALENDAR"), ("2026-02-09T02:30:00", "DST_GAP"))]
+    stub.on("GET", f"/v1/tasks/{ID}/occurrences", page(rows))
+    assert [line.split(OTHER)[1].strip() for line in ask("history", "--occurrences", ID).lines[1:]] == [
+        "moved from 2026-02-07, which the calendar excludes", "02:30 does not exist that day, the clock is set forward over it"]
+
+
 def test_edit_of_a_paused_task_says_that_it_does_not_fire(ask, stub):
     stub.on("PATCH", ".*", task(status="PAUSED", version=2))
     assert ask("edit", ID, "--name", "x").lines == [f"{ID} is now version 2", f"It does not fire until 'belfry resume {ID}'"]
