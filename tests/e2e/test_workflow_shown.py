@@ -214,6 +214,30 @@ def test_a_filter_by_status_means_the_status_that_lists_of_runs_show(ask, client
         done(ask("cancel", made))
 
 
+def test_a_sub_workflow_that_is_paused_names_the_run_that_a_resume_takes(ask, plain, client):
+    put(client, "inner", {"steps": [{"name": "sign", "await": {"signal": "go"}}]})
+    put(client, "middle", {"steps": [{"name": "deep", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]})
+    made = run(client, definition={"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "middle"}}]})["id"]
+    sub = until(lambda: steps(client, made).get(("sub", None, "STEP"), {}).get("id"))
+    until(lambda: client.get(f"/v1/workflows/{sub}").json.get("started_at"))
+    deep = until(lambda: steps(client, sub).get(("deep", None, "STEP"), {}).get("id"))
+    until(lambda: client.get(f"/v1/workflows/{deep}").json.get("started_at"))
+    until(lambda: status(client, deep)["awaiting"])
+    done(ask("pause", made, "--reason", "the month ends"))
+    for at, name in ((made, "sub"), (sub, "deep")):
+        line = f"The run is paused with the run that it is a step of: running steps finish, and no step starts. 'belfry resume {made}' lets them go on\n"
+        done(ask("show", at, name), line)
+        done(plain("show", {"sub": sub, "deep": deep}[name]), line)
+    done(ask("show", deep), f"It is paused: 'belfry workflow resume {made}' lets it go on\n")
+    explained = client.get(f"/v1/tasks/{deep}/explain").json
+    assert explained["gate"] == "paused" and re.search(
+        r"the run around it is paused since \S+( by .*)?: the month ends; steps that run finish, and no other starts; "
+        f"resume the run {made}", explained["explanation"]), explained
+    done(plain("resume", made))
+    assert "paused" not in plain("show", deep).out
+    done(ask("cancel", made))
+
+
 def test_a_pause_and_the_deadline_that_comes_all_the_same_are_both_told(ask, plain, write, client):
     put(client, "inner", {"steps": [{"name": "sign", "await": {"signal": "approve"}}]})
     made = run(client, deadline_seconds=3600, definition={"steps": [
