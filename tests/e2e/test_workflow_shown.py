@@ -238,6 +238,28 @@ def test_a_sub_workflow_that_is_paused_names_the_run_that_a_resume_takes(ask, pl
     done(ask("cancel", made))
 
 
+def test_a_refusal_names_what_is_possible_for_this_run(ask, client):
+    steps_ = [{"name": "m", "target_type": "NOOP", "map": {"over": [1, 2]}}, {"name": "w", "await": {"signal": "go"}}]
+    made = run(client, definition={"steps": steps_})["id"]
+    until(lambda: steps(client, made).get(("m", None, "STEP"), {}).get("status") == "COMPLETED")
+    for place in ("m", "m/0"):
+        assert "is COMPLETED and cannot be run now; wait for the end of the run, or cancel it, then rerun it from the step" in \
+            ask("step", "run-now", made, place).err
+    done(ask("cancel", made))
+    ended(client, made)
+    assert "the run is CANCELLED and cannot be resumed; retry it, rerun it, or start a new run" in ask("resume", made).err
+    done(ask("retry", made))
+    done(ask("cancel", made))
+    later = run(client, definition={"steps": steps_}, delay="1h")["id"]
+    out = done(ask("pause", later, "--until", "2h")).out
+    assert re.fullmatch(f"Run {later} is PAUSED: it does not start before its pause ends\nThat is in (2h|1h59m), \\S+ \\S+, "
+                        f"or with 'belfry workflow resume {later}'\n", out), out
+    done(ask("cancel", later))
+    assert "retry it, rerun it" in ask("resume", later).err
+    done(ask("retry", later))
+    done(ask("cancel", later))
+
+
 def test_a_pause_and_the_deadline_that_comes_all_the_same_are_both_told(ask, plain, write, client):
     put(client, "inner", {"steps": [{"name": "sign", "await": {"signal": "approve"}}]})
     made = run(client, deadline_seconds=3600, definition={"steps": [

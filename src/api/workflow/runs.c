@@ -194,6 +194,7 @@ static void workflows_answer_one(struct request *q, const struct task *t, int st
     char id[UUID_TEXT + 1];
     if (run_config_read(q, t, &run.config, &ignored)) /* it was made here, so there is one */
         run.config = (struct run_config){ 0 };
+    run.has_pause = task_pause(t, &q->arena, &run.pause); /* it has not started */
     struct jw w = respond_json(&q->response, status);
     run_write(&w, q, &run, NULL, NULL, S(""));
     uuid_format(t->id, id);
