@@ -83,8 +83,8 @@ const struct option task_options[] = {
       .help = "tell this notification setting, given by its id or name, whatever its filter; '': nobody is told of the task" },
     { .flag = "method", .letter = 'X', .type = OPTION_TEXT, .value = "METHOD", .help = "HTTP method; default: POST" },
     { .flag = "header", .letter = 'H', .type = OPTION_LIST, .value = "HEADER", .help = "HTTP header to send, such as 'X-Team: a'" },
-    { .flag = "data", .letter = 'd', .type = OPTION_TEXT, .value = "BODY",
-      .help = "request body; @FILE reads it from a file, - from stdin; a webhook gets a JSON object or array as application/json, any other text as curl sends it: application/x-www-form-urlencoded, and without the line breaks of a file" },
+    { .flag = "data", .letter = 'd', .type = OPTION_LIST, .value = "BODY",
+      .help = "request body; @FILE reads it from a file, - from stdin; a webhook gets a JSON object or array as application/json, any other text as curl sends it: application/x-www-form-urlencoded, without the line breaks of a file, and several texts joined by &" },
     { .flag = "set", .type = OPTION_LIST, .value = "FIELD=JSON",
       .help = "any field of the API, such as 'metadata={\"team\": \"a\"}' or retry.max_attempts=3; a value that is not JSON is text, @FILE reads it" },
     { .flag = "idempotency-key", .type = OPTION_TEXT, .value = "KEY",
@@ -375,40 +375,108 @@ static enum err task_body_read_data(struct str given, const char *field, struct 
     return rc ? error_field(e, field, "%s%s", rc == ERR_LIMIT ? "" : "cannot be read from ", why.text) : ERR_OK;
 }
 
-/* Writes the text as curl -d sends it: without the line breaks and NUL bytes of a file. */
-static void task_body_write_form(struct str text, bool is_file, struct buf *ret)
+/* JSON stays as it was written; any other text becomes a string. */
+static enum err task_body_write_json(struct str text, const char *field, struct buf *ret, struct error *e)
 {
-    cleanup_with(buf_release) struct buf sent;
-    struct jw w;
-    buf_init(&sent, TASK_BODY_MAX);
-    for (size_t i = 0; is_file && i < text.n; i++)
-        if (text.p[i] != '\r' && text.p[i] != '\n' && text.p[i] != '\0')
-            buf_char(&sent, text.p[i]);
-    jw_init(&w, ret);
-    jw_str(&w, is_file ? buf_str(&sent) : text);
-}
-
-/* JSON stays as it was written; any other text becomes a string. ret_form: as in struct target; may be NULL. */
-static enum err task_body_read_json(struct str given, const char *field, struct buf *ret, struct buf *ret_form,
-                                    struct error *e)
-{
-    cleanup_with(buf_release) struct buf raw;
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
-    buf_init(&raw, TASK_BODY_MAX);
-    if (task_body_read_data(given, field, &raw, e))
-        return e->code;
     struct error ignored;
     struct jw w;
     jw_init(&w, ret);
-    if (json_parse(buf_str(&raw), &doc, &ignored) == ERR_OK)
-        jw_raw(&w, str_trim(buf_str(&raw)));
-    else if (str_is_utf8(buf_str(&raw)))
-        jw_str(&w, buf_str(&raw));
+    if (json_parse(text, &doc, &ignored) == ERR_OK)
+        jw_raw(&w, str_trim(text));
+    else if (str_is_utf8(text))
+        jw_str(&w, text);
     else
         return error_field(e, field, "is neither JSON nor UTF-8 text");
-    if (ret_form && !json_is_object(doc.root) && !json_is_array(doc.root))
-        task_body_write_form(buf_str(&raw), str_starts(given, S("@")) || str_eq(given, S("-")), ret_form);
     return ERR_OK;
+}
+
+static enum err task_body_read_json(struct str given, const char *field, struct buf *ret, struct error *e)
+{
+    cleanup_with(buf_release) struct buf raw;
+    buf_init(&raw, TASK_BODY_MAX);
+    enum err rc = task_body_read_data(given, field, &raw, e);
+    return rc ? rc : task_body_write_json(buf_str(&raw), field, ret, e);
+}
+
+/* Adds what curl -d sends of one text: it leaves out the line breaks and NUL bytes of a file. */
+static void task_body_add_form(struct str text, bool is_file, struct buf *ret)
+{
+    for (size_t i = 0; i < text.n; i++)
+        if (!is_file || (text.p[i] != '\r' && text.p[i] != '\n' && text.p[i] != '\0'))
+            buf_char(ret, text.p[i]);
+}
+
+/* Whether a text that is not JSON begins as if it were meant as an object or an array. "[x] is full" does not. */
+static bool task_body_is_json_like(struct str text)
+{
+    static const char *const elements[] = { "true", "false", "null" };
+    struct str all = str_trim(text);
+    if (!str_starts(all, S("[")))
+        return str_starts(all, S("{"));
+    struct str rest = str_trim(str_sub(all, 1, all.n));
+    for (size_t i = 0; i < array_count(elements); i++)
+        if (str_starts(rest, str_from(elements[i])))
+            return true;
+    return !rest.n || strchr("{[]\"-0123456789", rest.p[0]);
+}
+
+/* Texts of one or more -d, as they are and as curl sends them. */
+struct data_texts {
+    struct buf raw, sent;
+};
+
+static void data_texts_release(struct data_texts *d)
+{
+    buf_release(&d->raw);
+    buf_release(&d->sent);
+}
+
+/* Adds one text, behind a & like curl. is_json: it is an object or an array. */
+static enum err task_body_add_data(struct str given, struct data_texts *d, struct target *t, bool *ret_is_json,
+                                   struct error *e)
+{
+    cleanup_with(buf_release) struct buf raw;
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct error why;
+    buf_init(&raw, TASK_BODY_MAX);
+    if (task_body_read_data(given, "--data", &raw, e))
+        return e->code;
+    bool is_json = json_parse(buf_str(&raw), &doc, &why) == ERR_OK;
+    *ret_is_json = is_json && (json_is_object(doc.root) || json_is_array(doc.root));
+    if (!is_json && !t->not_json.code && task_body_is_json_like(buf_str(&raw)))
+        t->not_json = why;
+    buf_text(&d->raw, d->raw.n ? "&" : "");
+    buf_add(&d->raw, buf_str(&raw));
+    buf_text(&d->sent, d->sent.n ? "&" : "");
+    task_body_add_form(buf_str(&raw), str_starts(given, S("@")) || str_eq(given, S("-")), &d->sent);
+    return d->raw.full ? error_field(e, "--data", "is longer than %d bytes", TASK_BODY_MAX) : ERR_OK;
+}
+
+static enum err task_body_read_texts(const struct option_value *v, struct data_texts *d, struct target *t,
+                                     struct error *e)
+{
+    struct jw form;
+    bool is_json = false;
+    for (size_t i = 0; i < v->list_count; i++) {
+        if (task_body_add_data(v->list[i], d, t, &is_json, e))
+            return e->code;
+        if (is_json && v->list_count > 1)
+            return error_field(e, "--data", "is a JSON object or array, so it can be given only once");
+    }
+    t->data_count = v->list_count;
+    jw_init(&form, &t->form);
+    if (!is_json)
+        jw_str(&form, buf_str(&d->sent));
+    return task_body_write_json(buf_str(&d->raw), "--data", &t->body, e);
+}
+
+static enum err task_body_read_all(const struct option_value *v, struct target *t, struct error *e)
+{
+    cleanup_with(data_texts_release) struct data_texts d;
+    buf_init(&d.raw, TASK_BODY_MAX);
+    buf_init(&d.sent, TASK_BODY_MAX);
+    return task_body_read_texts(v, &d, t, e);
 }
 
 enum err target_read(const struct options *o, struct str url, struct target *ret, struct error *e)
@@ -417,12 +485,21 @@ enum err target_read(const struct options *o, struct str url, struct target *ret
     buf_init(&t.body, 2 * TASK_BODY_MAX);
     buf_init(&t.form, 2 * TASK_BODY_MAX);
     t.given = url.n || option_given(o, "method") || option_given(o, "header") || option_given(o, "data");
-    if (option_given(o, "data") && task_body_read_json(option_get(o, "data")->text, "--data", &t.body, &t.form, e)) {
+    if (option_given(o, "data") && task_body_read_all(option_get(o, "data"), &t, e)) {
         target_release(&t);
         return e->code;
     }
     *ret = t;
     return ERR_OK;
+}
+
+enum err target_check_data(const struct target *t, struct error *e)
+{
+    return t->data_count < 2 || t->as_curl
+               ? ERR_OK
+               : error_field(
+                     e, "--data",
+                     "can be given only once, unless the task calls a URL; a webhook gets all of them, joined by &");
 }
 
 static enum err task_body_write_headers(const struct options *o, struct jw *w, struct error *e)
@@ -482,28 +559,54 @@ enum err target_write(const struct options *o, const struct target *t, struct st
     return ERR_OK;
 }
 
-static bool target_has_type(const json_t *task)
+#define FORM_TYPE "application/x-www-form-urlencoded"
+
+/* Its Content-Type header, with the name as it is written. NULL: it has none. */
+static const json_t *target_type(const json_t *task, const char **ret_name)
 {
     json_t *headers = json_object_get(json_at(task, "target_config"), "headers"), *value;
-    const char *name;
-    json_object_foreach (headers, name, value)
-        if (str_eq_nocase(str_from(name), S("content-type")))
-            return true;
-    return false;
+    json_object_foreach (headers, *ret_name, value)
+        if (str_eq_nocase(str_from(*ret_name), S("content-type")))
+            return value;
+    return NULL;
+}
+
+/* Whether the type of a task is that of its form data: other data does not keep it. */
+static bool target_type_is_of_form(const json_t *task, const json_t *type)
+{
+    return json_is_string(json_at(task, "target_config.body")) && json_is_string(type) &&
+           str_eq_nocase(str_from(json_string_value(type)), S(FORM_TYPE));
+}
+
+static enum err target_refuse_json_like(const struct target *t, struct error *e)
+{
+    const char *quote = t->not_json.field[0] ? "'" : "", *blank = t->not_json.field[0] ? " " : "";
+    return error_field(e, "--data",
+                       "begins like JSON, but %s%s%s%s%s; correct it, or send it as text: with a header such as "
+                       "-H 'Content-Type: text/plain', or with --set target_config.body=@FILE in place of -d",
+                       quote, t->not_json.field, quote, blank, t->not_json.text);
 }
 
 enum err target_type_apply(const struct target *t, const struct json_doc *current, struct buf *body, struct error *e)
 {
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    char path[300];
+    const char *name = "Content-Type", *ignored_name;
     bool ignored;
-    if (!t->as_curl || !t->form.n || (current && target_has_type(current->root)))
+    if (!t->as_curl || !t->body.n)
         return ERR_OK;
     if (json_parse(buf_str(body), &doc, e))
         return e->code;
-    if (target_has_type(doc.root))
+    const json_t *type = current ? target_type(current->root, &name) : NULL;
+    bool is_of_form = type && target_type_is_of_form(current->root, type), sends_form = t->form.n;
+    if (target_type(doc.root, &ignored_name) || (type && !is_of_form))
         return ERR_OK;
-    return task_body_set(body, S("target_config.headers.Content-Type"), S("\"application/x-www-form-urlencoded\""),
-                         &ignored, e);
+    if (sends_form && t->not_json.code)
+        return target_refuse_json_like(t, e);
+    if (sends_form == is_of_form)
+        return ERR_OK;
+    snprintf(path, sizeof path, "target_config.headers.%s", sends_form ? "Content-Type" : name);
+    return task_body_set(body, str_from(path), sends_form ? S("\"" FORM_TYPE "\"") : S("null"), &ignored, e);
 }
 
 /* ---- --set ---- */
@@ -565,7 +668,7 @@ enum err task_sets_apply(const struct options *o, const struct json_doc *current
         bool replaced;
         struct error why;
         buf_init(&value, 2 * TASK_BODY_MAX);
-        if (task_body_split_set(v->list[i], &path, &text, e) || task_body_read_json(text, "--set", &value, NULL, e) ||
+        if (task_body_split_set(v->list[i], &path, &text, e) || task_body_read_json(text, "--set", &value, e) ||
             (current && task_body_seed(body, path, current, e)))
             return e->code;
         if (task_body_set(body, path, buf_str(&value), &replaced, &why))

@@ -11,16 +11,21 @@ enum { TASK_BODY_MAX = 16 << 20 };
 
 /* The parts of a target that the options give. */
 struct target {
-    struct str url;  /* empty: not given */
-    bool given;      /* any of url, method, headers, body */
-    struct buf body; /* JSON; empty: none */
-    struct buf form; /* JSON text with the bytes that curl -d sends; empty: body is an object, an array or none */
-    bool as_curl;    /* the target is a webhook: form takes the place of body. The command sets it before it writes */
+    struct str url;        /* empty: not given */
+    bool given;            /* any of url, method, headers, body */
+    struct buf body;       /* JSON; empty: none */
+    struct buf form;       /* JSON text with the bytes that curl -d sends; empty: body is an object, an array or none */
+    size_t data_count;     /* how often -d was given */
+    struct error not_json; /* why data that begins like an object or an array is none; code ERR_OK: there is none */
+    bool as_curl; /* the target is a webhook: form takes the place of body. The command sets it before it writes */
 };
 
 /* url: the argument with the URL, or empty. Reads the body from --data, its file or stdin. */
 enum err target_read(const struct options *o, struct str url, struct target *ret, struct error *e) must_use;
 void target_release(struct target *t);
+
+/* Only a webhook takes several -d. as_curl is set. */
+enum err target_check_data(const struct target *t, struct error *e) must_use;
 
 /* Writes a JSON object with the fields of all given options except the target and --set. At most one schedule may be
  * given. The command need not have all of task_options. */
@@ -45,7 +50,9 @@ const char *task_field_path(size_t i, const char **ret_flag);
 enum err target_write(const struct options *o, const struct target *t, struct str current, struct jw *w,
                       struct error *e) must_use;
 
-/* After --set: curl -d sends its own Content-Type, unless a header gives another. current: as in task_sets_apply. */
+/* After --set: curl -d sends its own Content-Type, unless a header gives another. A task that gets JSON in place of
+ * form data loses that type. Data that begins like JSON and is not is refused in place of being sent as a form.
+ * current: as in task_sets_apply. */
 enum err target_type_apply(const struct target *t, const struct json_doc *current, struct buf *body,
                            struct error *e) must_use;
 

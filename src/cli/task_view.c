@@ -182,14 +182,20 @@ void paused_queue_line(const struct cli *cli, struct client *client, const json_
 {
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
     struct str queue = json_text_at(task, "queue");
-    char path[VERB_PATH];
+    char path[VERB_PATH], utc[WHEN_TEXT];
+    int64_t until_ms, due_ms;
     if (!verb_name_is_valid(queue))
         return;
     snprintf(path, sizeof path, "/v1/queues/" STR_FMT, STR_ARG(queue));
     struct client_request call = { .method = "GET", .path = path, .quiet = true };
-    if (client_call(client, &call, &a) == EXIT_DONE && str_eq(json_text_at(a.doc.root, "state"), S("paused")))
-        buf_printf(out, "Its queue is paused, so it waits until 'belfry queue resume " STR_FMT "%s'\n", STR_ARG(queue),
-                   cli->where);
+    if (client_call(client, &call, &a) || !str_eq(json_text_at(a.doc.root, "state"), S("paused")))
+        return;
+    bool has_end = json_time_at(a.doc.root, "paused.until", &until_ms);
+    if (has_end && json_time_at(task, "next_execution", &due_ms) && due_ms >= until_ms)
+        return;
+    when_utc(has_end ? until_ms : 0, utc);
+    buf_printf(out, "Its queue is paused, so it waits until %s%s'belfry queue resume " STR_FMT "%s'\n",
+               has_end ? utc : "", has_end ? ", or " : "", STR_ARG(queue), cli->where);
 }
 
 void task_print_warnings(struct cli *cli, struct client *client, const json_t *task)
@@ -216,20 +222,39 @@ void task_print_warnings(struct cli *cli, struct client *client, const json_t *t
     fputs(buf_cstr(&text), cli->err);
 }
 
+bool outermost_run_id(struct client *client, const json_t *run, char ret_id[UUID_TEXT + 1])
+{
+    enum { DEPTH_MAX = 100 };
+    char path[VERB_PATH];
+    struct str id = json_text_at(run, "id"), outer = json_text_at(run, "run");
+    snprintf(ret_id, UUID_TEXT + 1, STR_FMT, STR_ARG(str_utf8_cut(outer.n ? outer : id, UUID_TEXT)));
+    for (int i = 0; outer.n && i < DEPTH_MAX; i++) {
+        cleanup_with(client_answer_release) struct client_answer a = { 0 };
+        snprintf(path, sizeof path, "/v1/workflows/%s", ret_id);
+        if (client_call(client, &(struct client_request){ .method = "GET", .path = path, .quiet = true }, &a))
+            break;
+        outer = json_text_at(a.doc.root, "run");
+        if (outer.n)
+            snprintf(ret_id, UUID_TEXT + 1, STR_FMT, STR_ARG(str_utf8_cut(outer, UUID_TEXT)));
+    }
+    return json_text_at(run, "run").n;
+}
+
 void paused_run_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out)
 {
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
     struct str id = str_utf8_cut(json_text_at(task, "id"), UUID_TEXT);
-    char path[VERB_PATH];
+    char path[VERB_PATH], resumed[UUID_TEXT + 1];
     bool is_open_run =
         str_eq(json_text_at(task, "target_type"), S("WORKFLOW")) && str_eq(json_text_at(task, "status"), S("RUNNING"));
     snprintf(path, sizeof path, "/v1/workflows/" STR_FMT, STR_ARG(id));
     struct client_request call = { .method = "GET", .path = path, .quiet = true };
-    if (is_open_run && client_call(client, &call, &a) == EXIT_DONE && json_is_true(json_at(a.doc.root, "paused")))
-        buf_printf(out,
-                   "The run is paused: running steps finish, and no step starts. 'belfry resume " STR_FMT
-                   "%s' lets it go on\n",
-                   STR_ARG(id), cli->where);
+    if (!is_open_run || client_call(client, &call, &a) || !json_is_true(json_at(a.doc.root, "paused")))
+        return;
+    bool is_below = outermost_run_id(client, a.doc.root, resumed);
+    buf_printf(out,
+               "The run is paused%s: running steps finish, and no step starts. 'belfry resume %s%s' lets %s go on\n",
+               is_below ? " with the run that it is a step of" : "", resumed, cli->where, is_below ? "them" : "it");
 }
 
 void execution_header(struct table *t)

@@ -1,5 +1,6 @@
 #pragma once
 /* cli/task_view.h - text for tasks and executions, made from the JSON of the API. */
+#include "base/uuid.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/table.h"
@@ -33,10 +34,15 @@ void task_pause_end_text(const struct cli *cli, const json_t *task, struct buf *
  * instead. */
 void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out);
 
-/* A task of a paused queue does not fire, whatever its own time is. Asks the server. Adds nothing if the queue is not
- * paused, or if the key may not read queues. */
+/* The run that a pause or a resume of `run`, as the API shows it, has to name: itself, or the outermost run that it is
+ * a step of. True: it is another one. */
+bool outermost_run_id(struct client *client, const json_t *run, char ret_id[UUID_TEXT + 1]);
+
 /* Of a run that is paused: what that means, and the command that lets it go on. */
 void paused_run_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out);
+
+/* A task of a paused queue does not fire, whatever its own time is. Asks the server. Adds nothing if the queue is not
+ * paused, if its pause ends before the task is due, or if the key may not read queues. */
 void paused_queue_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out);
 
 /* Prints what the server has to say against a task that was made or changed. Asks only where there may be something. */

@@ -59,6 +59,11 @@ class Stub:
         self.server.server_close()
         self.thread.join()
 
+    @property
+    def writes(self):
+        """The requests that are no reads. Some commands ask for the queue behind them."""
+        return [request for request in self.requests if request.method != "GET"]
+
     def on(self, method, pattern, *answers):
         self.rules.append((method, re.compile(pattern), list(answers)))
 

@@ -63,7 +63,11 @@ URL = "https://example.com/x"
     ([URL, "-d", "x=1&y=2", "-H", "X-A: 1"],
      {**HTTP, "target_config": {"url": URL, "body": "x=1&y=2", "headers": {"X-A": "1", **FORM["headers"]}}}),
     ([URL, "-d", "x=1\n"], {**HTTP, "target_config": {"url": URL, "body": "x=1\n", **FORM}}),
-    ([URL, "-d", "{broken"], {**HTTP, "target_config": {"url": URL, "body": "{broken", **FORM}}),
+    ([URL, "-d", "{broken", "-H", "Content-Type: text/plain"],
+     {**HTTP, "target_config": {"url": URL, "body": "{broken", "headers": {"Content-Type": "text/plain"}}}),
+    ([URL, "-d", "[alert] disk is full"], {**HTTP, "target_config": {"url": URL, "body": "[alert] disk is full", **FORM}}),
+    ([URL, "-d", "a=1", "-d", "b=2"], {**HTTP, "target_config": {"url": URL, "body": "a=1&b=2", **FORM}}),
+    ([URL, "-d", "", "-d", "1", "-d", "2"], {**HTTP, "target_config": {"url": URL, "body": "1&2", **FORM}}),
     ([URL, "-d", "42"], {**HTTP, "target_config": {"url": URL, "body": "42", **FORM}}),
     ([URL, "-d", '"quoted"'], {**HTTP, "target_config": {"url": URL, "body": '"quoted"', **FORM}}),
     ([URL, "-d", ""], {**HTTP, "target_config": {"url": URL, "body": "", **FORM}}),
@@ -119,7 +123,7 @@ def test_the_idempotency_key_may_be_chosen(ask, stub):
     stub.on("PATCH", ".*", task())
     assert ask("add", "--noop", "--quiet", "--idempotency-key", "order 42").code == 0
     assert ask("edit", ID, "--name", "x", "--idempotency-key", "order-43").code == 0
-    assert [r.headers["Idempotency-Key"] for r in stub.requests] == ["order 42", "order-43"]
+    assert [r.headers["Idempotency-Key"] for r in stub.writes] == ["order 42", "order-43"]
     for key in ("", "a\nX-Evil: 1", "ü", "x" * 256):
         done = ask("add", "--noop", "--idempotency-key", key)
         assert (done.code, done.err) == (2, "belfry add: --idempotency-key must be 1 to 255 printable ASCII characters\n")
@@ -130,10 +134,10 @@ def test_set_reads_files_and_keeps_what_an_edit_does_not_name(ask, stub, tmp_pat
     stub.on("PATCH", f"/v1/tasks/{ID}", task())
     (tmp_path / "b").write_text('["ü"]')
     assert ask("edit", ID, "--set", f"metadata.b=@{tmp_path}/b", "--set", "target_config.timeout_ms=6", "-X", "GET").code == 0
-    assert stub.requests[-1].body == {"metadata": {"a": 1.5, "b": ["ü"]}, "target_config": {"timeout_ms": 6, "method": "GET"}}
-    assert stub.requests[-1].headers["If-Match"] == '"7"'
+    assert stub.writes[-1].body == {"metadata": {"a": 1.5, "b": ["ü"]}, "target_config": {"timeout_ms": 6, "method": "GET"}}
+    assert stub.writes[-1].headers["If-Match"] == '"7"'
     assert ask("edit", ID, "--set", "metadata={}").code == 0
-    assert stub.requests[-1].body == {"metadata": {}} and "If-Match" not in stub.requests[-1].headers
+    assert stub.writes[-1].body == {"metadata": {}} and "If-Match" not in stub.writes[-1].headers
 
 
 @pytest.mark.parametrize("given, content, body", [
@@ -144,6 +148,36 @@ def test_add_reads_the_body_from_a_file(ask, stub, tmp_path, given, content, bod
     (tmp_path / "body").write_bytes(content)
     assert ask("add", URL, "-d", given.format(file=tmp_path / "body")).code == 0
     assert stub.requests[0].body["target_config"]["body"] == body
+
+
+def test_add_joins_texts_and_files_as_curl_does(ask, stub, tmp_path):
+    stub.on("POST", "/v1/tasks", (201, task()))
+    (tmp_path / "body").write_bytes(b"b=2\n&c=3\r\n")
+    assert ask("add", URL, "-d", "a=1\n", "-d", f"@{tmp_path}/body", "-d", "@-", stdin="d=4\n").code == 0
+    assert stub.requests[0].body["target_config"] == {"url": URL, "body": "a=1\n&b=2&c=3&d=4", **FORM}
+
+
+NOT_JSON = "; correct it, or send it as text: with a header such as -H 'Content-Type: text/plain', " \
+    "or with --set target_config.body=@FILE in place of -d\n"
+
+
+@pytest.mark.parametrize("data, reason", [
+    ('{"a":12345678901234567890}', r"'a' has a number that is too large \(line 1, column \d+\)"),
+    ('{"b": [1e400]}', r"'b\[0\]' has a number that is too large \(line 1, column \d+\)"),
+    ('{"a":1,"a":2}', r"'a' is given twice \(line 1, column \d+\)"), ('{"a":"\\ud800"}', r".*\(line 1, column \d+\)"),
+    ("[" * 40 + "]" * 40, r"is nested more than 32 levels deep"), (" {user: 42}", r"is not valid JSON: .*\(line 1, column \d+\)"),
+    ("[1, 2", r"'\[1\]' is not valid JSON: .*\(line 1, column \d+\)"), ("[]]", r"is not valid JSON: .*\(line 1, column \d+\)"),
+])
+def test_data_that_begins_like_json_and_is_not_is_no_form(ask, stub, tmp_path, data, reason):
+    (tmp_path / "body").write_text(data)
+    for given in (data, f"@{tmp_path}/body"):
+        done = ask("add", URL, "-d", given)
+        assert done.code == 2 and re.fullmatch("belfry add: --data begins like JSON, but " + reason + re.escape(NOT_JSON), done.err), done
+    assert not stub.requests
+    stub.on("GET", f"/v1/tasks/{ID}", task(target_type="HTTP_CALLBACK", target_config={"url": URL, "body": "a=1", **FORM}))
+    done = ask("edit", ID, "-d", data)
+    assert done.code == 2 and done.err.endswith(NOT_JSON), done
+    assert [r.method for r in stub.requests] == ["GET"]
 
 
 @pytest.mark.parametrize("dash", ["-", "@-"])
@@ -180,6 +214,10 @@ def test_add_keeps_numbers_as_they_were_written(ask, stub):
     ([URL, "-d", "@/"], "--data cannot be read from /: Is a directory"),
     ([URL, "-d", b"\xff"], "--data is neither JSON nor UTF-8 text"),
     ([URL, "-d", "@/dev/zero"], "--data /dev/zero is longer than 16777216 bytes"),
+    ([URL, "-d", "{}", "-d", "a=1"], "--data is a JSON object or array, so it can be given only once"),
+    ([URL, "-d", "a=1", "-d", "[1]"], "--data is a JSON object or array, so it can be given only once"),
+    (["--target", "WORKER", "-d", "1", "-d", "2"],
+     "--data can be given only once, unless the task calls a URL; a webhook gets all of them, joined by &"),
     (["--noop", "--set", "priority"], "--set must have the form FIELD=JSON, but is 'priority'"),
     (["--noop", "--set", "a b=1"], "--set 'a b' is not the name of a field, such as priority or retry.backoff"),
     (["--noop", "--priority", "3", "--set", "priority=4"], "--set gives priority a second time"),
@@ -230,25 +268,25 @@ def test_edit_sends_what_is_named(ask, stub):
     done = ask("edit", ID, "--cron", "0 9 * * *", "--name", "", "--priority", "0")
     assert (done.code, done.err) == (0, "")
     assert done.out == f"{ID} is now version 4\nFires in 2h: {shown(at)}\n"
-    [r] = stub.requests
+    [r] = stub.writes
     assert r.body == {"cron_expression": "0 9 * * *", "name": None, "priority": 0}
     assert "If-Match" not in r.headers and "Idempotency-Key" in r.headers
     ask("edit", ID.upper(), "--in", "5m", "--if-version", "3")
-    assert stub.requests[-1].headers["If-Match"] == '"3"' and stub.requests[-1].body == {"delay": "5m"}
+    assert stub.writes[-1].headers["If-Match"] == '"3"' and stub.writes[-1].body == {"delay": "5m"}
     assert json.loads(ask("edit", ID, "--in", "5m", "--json").out)["version"] == 4
 
 
 def test_edit_sends_only_the_parts_of_the_target_that_are_named(ask, stub):
     stub.on("PATCH", f"/v1/tasks/{ID}", task())
     assert ask("edit", ID, "-X", "PUT").code == 0
-    assert stub.requests[-1].body == {"target_config": {"method": "PUT"}}
-    assert "If-Match" not in stub.requests[-1].headers
-    ask("edit", ID, "--url", "https://b", "-H", "X-B: 2", "-d", "[1]", "--if-version", "6", "--name", "n")
-    assert stub.requests[-1].body == {"name": "n", "target_config": {"url": "https://b", "headers": {"X-B": "2"}, "body": [1]}}
-    assert stub.requests[-1].headers["If-Match"] == '"6"'
+    assert stub.writes[-1].body == {"target_config": {"method": "PUT"}}
+    assert "If-Match" not in stub.writes[-1].headers
     stub.on("GET", f"/v1/tasks/{ID}", b'{"version": 7, "target_config": {"url":"https://a", "headers": {"X-A": "1"}}}')
+    ask("edit", ID, "--url", "https://b", "-H", "X-B: 2", "-d", "[1]", "--if-version", "6", "--name", "n")
+    assert stub.writes[-1].body == {"name": "n", "target_config": {"url": "https://b", "headers": {"X-B": "2"}, "body": [1]}}
+    assert stub.writes[-1].headers["If-Match"] == '"6"'
     assert ask("edit", ID, "--set", "target_config.headers.X-A=null").code == 0
-    assert stub.requests[-1].body == {"target_config": {"url": "https://a", "headers": {"X-A": None}}}
+    assert stub.writes[-1].body == {"target_config": {"url": "https://a", "headers": {"X-A": None}}}
 
 
 @pytest.mark.parametrize("now, sent", [
@@ -260,8 +298,25 @@ def test_edit_gives_data_the_type_of_curl_unless_the_task_has_one(ask, stub, now
     stub.on("GET", f"/v1/tasks/{ID}", task(version=7, **now))
     stub.on("PATCH", f"/v1/tasks/{ID}", task(version=8))
     assert ask("edit", ID, "-d", "42").code == 0
-    assert (stub.requests[-1].method, stub.requests[-1].body) == ("PATCH", {"target_config": sent})
-    assert stub.requests[-1].headers["If-Match"] == '"7"'
+    assert (stub.writes[-1].method, stub.writes[-1].body) == ("PATCH", {"target_config": sent})
+    assert stub.writes[-1].headers["If-Match"] == '"7"'
+
+
+@pytest.mark.parametrize("before, args, sent", [
+    ({"body": "a=1", **FORM}, ["-d", '{"a": 1}'], {"body": {"a": 1}, "headers": {"Content-Type": None}}),
+    ({"body": "a=1", "headers": {"content-type": FORM["headers"]["Content-Type"], "X-A": "1"}}, ["-d", "[]"],
+     {"body": [], "headers": {"content-type": None}}),
+    ({"body": "a=1", **FORM}, ["-d", "{}", "-H", "X-B: 2"], {"body": {}, "headers": {"X-B": "2", "Content-Type": None}}),
+    ({"body": "a=1", **FORM}, ["-d", "{}", "-H", "Content-Type: a/b"], {"body": {}, "headers": {"Content-Type": "a/b"}}),
+    ({"body": "a=1", **FORM}, ["-d", "b=2", "-d", "c=3"], {"body": "b=2&c=3"}),
+    ({"body": {"a": 1}, **FORM}, ["-d", "{}"], {"body": {}}),  # as `import crontab` makes it
+    ({"body": "a", "headers": {"Content-Type": "text/plain"}}, ["-d", "{}"], {"body": {}}),
+])
+def test_json_in_place_of_form_data_does_not_keep_its_type(ask, stub, before, args, sent):
+    stub.on("GET", f"/v1/tasks/{ID}", task(version=7, target_type="HTTP_CALLBACK", target_config={"url": URL, **before}))
+    stub.on("PATCH", f"/v1/tasks/{ID}", task(version=8))
+    assert ask("edit", ID, *args).code == 0
+    assert (stub.writes[-1].method, stub.writes[-1].body) == ("PATCH", {"target_config": sent})
 
 
 def test_edit_has_no_options_that_only_a_create_takes(belfry):

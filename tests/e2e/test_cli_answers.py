@@ -102,6 +102,26 @@ def test_a_task_of_a_paused_queue_is_not_said_to_fire(ask, stub):
     paused = "Its queue is paused, so it waits until 'belfry queue resume mail'"
     assert ask("resume", ID).lines == [f"{ID} resumed", f"Fires in 10m: {shown(at)}", paused]
     assert ask("add", "--noop", "--queue", "mail").lines == [ID, f"Fires in 10m: {shown(at)}", paused]
+    at = instant(minutes=10)
+    stub.on("PATCH", ".*", task(next_execution=at, queue="mail", version=2))
+    assert ask("edit", ID, "--queue", "mail").lines == [f"{ID} is now version 2", f"Fires in 10m: {shown(at)}", paused]
+
+
+@pytest.mark.parametrize("minutes, is_told", [(20, True), (5, False)])
+def test_the_end_of_the_pause_of_a_queue_is_told_if_it_is_later(ask, stub, minutes, is_told):
+    at, until = instant(minutes=10), instant(minutes=minutes)
+    stub.on("POST", ".*", task(next_execution=at, queue="mail"))
+    stub.on("GET", "/v1/queues/mail", {"name": "mail", "state": "paused", "paused": {"until": until}})
+    paused = f"Its queue is paused, so it waits until {shown(until)}, or 'belfry queue resume mail'"
+    assert ask("add", "--noop", "--queue", "mail").lines[2:] == [paused] * is_told
+
+
+def test_history_says_in_words_why_an_occurrence_was_moved(ask, stub):
+    rows = [{"id": OTHER, "run_at": "2026-02-09T07:00:00.000Z", "status": "COMPLETED", "attempts": 1, "moved": {"from": at, "reason": reason}}
+            for at, reason in (("2026-02-07T08:00:00", "CALENDAR"), ("2026-02-09T02:30:00", "DST_GAP"))]
+    stub.on("GET", f"/v1/tasks/{ID}/occurrences", page(rows))
+    assert [line.split(OTHER)[1].strip() for line in ask("history", "--occurrences", ID).lines[1:]] == [
+        "moved from 2026-02-07, which the calendar excludes", "02:30 does not exist that day, the clock is set forward over it"]
 
 
 def test_edit_of_a_paused_task_says_that_it_does_not_fire(ask, stub):

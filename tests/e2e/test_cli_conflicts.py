@@ -65,4 +65,4 @@ def test_help_says_how_long_a_retry_and_a_burst_really_take(belfry):
 def test_edit_takes_fields_back_to_their_defaults(ask, stub, args, body):
     stub.on("PATCH", f"/v1/tasks/{ID}", task(version=2))
     done = ask("edit", ID, *args)
-    assert (done.code, done.err, stub.requests[-1].body) == (0, "", body)
+    assert (done.code, done.err, stub.writes[-1].body) == (0, "", body)

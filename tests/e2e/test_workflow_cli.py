@@ -308,7 +308,7 @@ def test_a_signal_is_sent_and_no_end_is_estimated_before(ask, write, client):
     third = ask("run", "signed", "-q", "--in", "1h", "--priority", "7").out.strip()
     assert client.get(f"/v1/workflows/{third}").json["priority"] == 7
     assert done(ask("cancel", third, "--compensate")).out == f"Run {third} is CANCELLED\n'belfry workflow show {third}' prints its steps\n"
-    assert f"{third}: the run is CANCELLED and cannot be paused; rerun it, or start a new run\n" in ask("pause", third).err
+    assert f"{third}: the run is CANCELLED and cannot be paused; retry it, rerun it, or start a new run\n" in ask("pause", third).err
 
 
 def test_a_terminal_is_redrawn_until_the_run_ends(ask, write):

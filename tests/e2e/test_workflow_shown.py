@@ -187,6 +187,79 @@ def test_a_paused_run_says_so_in_each_line(ask, plain, write, client):
     done(ask("cancel", made))
 
 
+def test_a_filter_by_status_means_the_status_that_lists_of_runs_show(ask, client):
+    later = {"steps": [{"name": "a", "target_type": "NOOP", "delay": "1h"}]}
+    open_, held, over, waits, put_off = (run(client, definition=later, name=name, delay=delay)["id"] for name, delay in (
+        ("open", "0s"), ("held", "0s"), ("over", "0s"), ("waits", "1h"), ("put-off", "1h")))
+    for made in (open_, held, over):
+        until(lambda: client.get(f"/v1/workflows/{made}").json["started_at"])
+    for made in (held, over, put_off):
+        done(ask("pause", made))
+    done(ask("cancel", over))
+    assert ended(client, over)["status"] == "CANCELLED"
+    names = {open_: "open", held: "held", over: "over", waits: "waits", put_off: "put-off"}
+    for status, wanted in (("PAUSED", {"held", "put-off"}), ("RUNNING", {"open"}), ("SCHEDULED", {"waits"}), ("CANCELLED", {"over"}),
+                           ("ACTIVE", {"open", "waits"}), ("PAUSED,CANCELLED", {"held", "put-off", "over"}),
+                           ("RUNNING,PAUSED", {"open", "held", "put-off"})):
+        found, cursor = [], ""
+        while cursor is not None:
+            page = client.get(f"/v1/workflows?status={status}&limit=1{cursor}").json
+            found += [names[x["id"]] for x in page["workflows"]]
+            cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
+        assert (len(found), set(found)) == (len(wanted), wanted), status
+        rows = [line.split() for line in ask("list", "--status", status).lines[1:]]
+        shown = {"RUNNING", "SCHEDULED"} if status == "ACTIVE" else set(status.split(","))
+        assert {row[1] for row in rows} == wanted and {row[3] for row in rows} == shown, rows
+    for made in (open_, held, waits, put_off):
+        done(ask("cancel", made))
+
+
+def test_a_sub_workflow_that_is_paused_names_the_run_that_a_resume_takes(ask, plain, client):
+    put(client, "inner", {"steps": [{"name": "sign", "await": {"signal": "go"}}]})
+    put(client, "middle", {"steps": [{"name": "deep", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]})
+    made = run(client, definition={"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "middle"}}]})["id"]
+    sub = until(lambda: steps(client, made).get(("sub", None, "STEP"), {}).get("id"))
+    until(lambda: client.get(f"/v1/workflows/{sub}").json.get("started_at"))
+    deep = until(lambda: steps(client, sub).get(("deep", None, "STEP"), {}).get("id"))
+    until(lambda: client.get(f"/v1/workflows/{deep}").json.get("started_at"))
+    until(lambda: status(client, deep)["awaiting"])
+    done(ask("pause", made, "--reason", "the month ends"))
+    for at, name in ((made, "sub"), (sub, "deep")):
+        line = f"The run is paused with the run that it is a step of: running steps finish, and no step starts. 'belfry resume {made}' lets them go on\n"
+        done(ask("show", at, name), line)
+        done(plain("show", {"sub": sub, "deep": deep}[name]), line)
+    done(ask("show", deep), f"It is paused: 'belfry workflow resume {made}' lets it go on\n")
+    explained = client.get(f"/v1/tasks/{deep}/explain").json
+    assert explained["gate"] == "paused" and re.search(
+        r"the run around it is paused since \S+( by .*)?: the month ends; steps that run finish, and no other starts; "
+        f"resume the run {made}", explained["explanation"]), explained
+    done(plain("resume", made))
+    assert "paused" not in plain("show", deep).out
+    done(ask("cancel", made))
+
+
+def test_a_refusal_names_what_is_possible_for_this_run(ask, client):
+    steps_ = [{"name": "m", "target_type": "NOOP", "map": {"over": [1, 2]}}, {"name": "w", "await": {"signal": "go"}}]
+    made = run(client, definition={"steps": steps_})["id"]
+    until(lambda: steps(client, made).get(("m", None, "STEP"), {}).get("status") == "COMPLETED")
+    for place in ("m", "m/0"):
+        assert "is COMPLETED and cannot be run now; wait for the end of the run, or cancel it, then rerun it from the step" in \
+            ask("step", "run-now", made, place).err
+    done(ask("cancel", made))
+    ended(client, made)
+    assert "the run is CANCELLED and cannot be resumed; retry it, rerun it, or start a new run" in ask("resume", made).err
+    done(ask("retry", made))
+    done(ask("cancel", made))
+    later = run(client, definition={"steps": steps_}, delay="1h")["id"]
+    out = done(ask("pause", later, "--until", "2h")).out
+    assert re.fullmatch(f"Run {later} is PAUSED: it does not start before its pause ends\nThat is in (2h|1h59m), \\S+ \\S+, "
+                        f"or with 'belfry workflow resume {later}'\n", out), out
+    done(ask("cancel", later))
+    assert "retry it, rerun it" in ask("resume", later).err
+    done(ask("retry", later))
+    done(ask("cancel", later))
+
+
 def test_a_pause_and_the_deadline_that_comes_all_the_same_are_both_told(ask, plain, write, client):
     put(client, "inner", {"steps": [{"name": "sign", "await": {"signal": "approve"}}]})
     made = run(client, deadline_seconds=3600, definition={"steps": [

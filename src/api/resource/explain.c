@@ -218,39 +218,63 @@ static enum err explain_hold_by_steps(struct request *q, struct reader *r, const
 /* ---- pauses ---- */
 
 /* "it is paused since TIME by KEY: REASON, until TIME" */
-static void explain_write_pause(struct buf *out, const struct pause *p)
+static void explain_write_pause(struct buf *out, const char *subject, const struct pause *p)
 {
     char since[RFC3339_TEXT + 1], until[RFC3339_TEXT + 1];
     rfc3339_format(p->since_ms, since);
     rfc3339_format(p->until_ms, until);
-    buf_printf(out, "it is paused since %s%s" STR_FMT "%s" STR_FMT "%s%s", since, p->by.n ? " by " : "",
+    buf_printf(out, "%s is paused since %s%s" STR_FMT "%s" STR_FMT "%s%s", subject, since, p->by.n ? " by " : "",
                STR_ARG(str_utf8_cut(p->by, 80)), p->reason.n ? ": " : "", STR_ARG(str_utf8_cut(p->reason, 300)),
                p->until_ms ? ", until " : "", p->until_ms ? until : "");
+}
+
+/* The pause of a run, or of the run around it with which it was paused. *ret_run: whose it is, or, if no pause is
+ * known, the outermost run: that one is resumed. */
+static enum err explain_find_pause(struct request *q, struct reader *r, struct task at, struct uuid *ret_run,
+                                   struct pause *ret, bool *ret_known, struct error *e)
+{
+    struct record ignored;
+    for (*ret_known = false;;) {
+        *ret_run = at.id;
+        if (run_pause_read(q, r, &at, &ignored, ret, ret_known, e))
+            return e->code;
+        if (*ret_known || uuid_is_nil(at.run))
+            return ERR_OK;
+        enum err rc = reader_get(r, at.tenant, at.run, &q->arena, &at, e);
+        if (rc)
+            return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    }
 }
 
 /* A run that a user has paused, or one that is being stopped. */
 struct explain_stop {
     bool is_paused, stops;
-    int64_t until_ms;    /* of the pause; 0: not known */
-    char text[NOTE_MAX]; /* of the pause */
+    int64_t until_ms;          /* of the pause; 0: not known */
+    char text[NOTE_MAX];       /* of the pause */
+    char what[UUID_TEXT + 16]; /* is to be resumed: "it", "the run ID" */
 };
 
 static enum err explain_run_pause(struct request *q, struct reader *r, const struct task *t, struct explain_stop *ret,
                                   struct error *e)
 {
-    struct record ignored;
     struct pause p;
+    struct uuid run;
     bool known;
+    char id[UUID_TEXT + 1];
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, sizeof ret->text);
-    if (run_pause_read(q, r, t, &ignored, &p, &known, e))
+    if (explain_find_pause(q, r, *t, &run, &p, &known, e))
         return e->code;
+    bool is_own = uuid_eq(run, t->id);
+    uuid_format(run, id);
+    const char *subject = is_own ? "it" : "the run around it";
     if (known)
-        explain_write_pause(&text, &p);
+        explain_write_pause(&text, subject, &p);
     else
-        buf_text(&text, "it is paused");
+        buf_printf(&text, "%s is paused", subject);
     ret->until_ms = known ? p.until_ms : 0;
     snprintf(ret->text, sizeof ret->text, "%s", buf_cstr(&text));
+    snprintf(ret->what, sizeof ret->what, "%s%s", is_own ? "it" : "the run ", is_own ? "" : id);
     return ERR_OK;
 }
 
@@ -279,14 +303,14 @@ static enum handled explain_workflow(struct request *q, struct reader *r, const 
     buf_init(&text, NOTE_MAX);
     if (explain_run_stop(q, r, t, &stop, &e) || run_write_waits(q, r, t, &text, &e))
         return request_fail(q, &e);
-    const char *resume = stop.until_ms ? "" : "; resume it";
+    const char *resume = stop.until_ms ? "" : "; resume ", *what = stop.until_ms ? "" : stop.what;
     bool by_hand = stop.is_paused && !stop.until_ms;
     if (stop.is_paused)
-        explain_add(&x, EXPLAIN_PAUSED, stop.until_ms, "%s; " PAUSED_STEPS "%s", stop.text, resume);
+        explain_add(&x, EXPLAIN_PAUSED, stop.until_ms, "%s; " PAUSED_STEPS "%s%s", stop.text, resume, what);
     explain_add(&x, EXPLAIN_DEPENDENCY, 0, "%sit waits for %s", stop.stops ? STOPPED_RUN : "", buf_cstr(&text));
     explain_held_by_others(by_hand ? EXPLAIN_RESUME_IT : EXPLAIN_THEY_END, &x);
     if (stop.is_paused)
-        explain_state(&x, EXPLAIN_PAUSED, "%s; " PAUSED_STEPS "%s. Then it waits for %s", stop.text, resume,
+        explain_state(&x, EXPLAIN_PAUSED, "%s; " PAUSED_STEPS "%s%s. Then it waits for %s", stop.text, resume, what,
                       buf_cstr(&text));
     else
         explain_state(&x, EXPLAIN_DEPENDENCY, "%sit waits for %s", stop.stops ? STOPPED_RUN : "", buf_cstr(&text));
@@ -305,8 +329,8 @@ static enum err explain_hold_attempt(struct request *q, struct reader *r, const 
         return ERR_OK;
     rfc3339_format(t->due_ms, when);
     explain_hold(holds, EXPLAIN_PAUSED, stop.until_ms, stop.until_ms ? NULL : EXPLAIN_RESUME_IT,
-                 "%s; its next attempt is due at %s, and no step starts before %s", stop.text, when,
-                 stop.until_ms ? "the end of the pause" : "you resume it");
+                 "%s; its next attempt is due at %s, and no step starts before %s%s", stop.text, when,
+                 stop.until_ms ? "the end of the pause" : "you resume ", stop.until_ms ? "" : stop.what);
     return ERR_OK;
 }
 
@@ -364,18 +388,17 @@ static enum handled explain_final(struct request *q, const struct task *t)
 static enum err explain_read_run_pause(struct request *q, struct reader *r, const struct task *step,
                                        int64_t *ret_until_ms, struct error *e)
 {
-    struct task at = *step;
+    struct task run;
+    struct uuid ignored;
+    struct pause p;
+    bool known;
     *ret_until_ms = 0;
-    for (bool known = false; !known && !uuid_is_nil(at.run);) {
-        struct record ignored;
-        struct pause p;
-        enum err rc = reader_get(r, step->tenant, at.run, &q->arena, &at, e);
-        if (rc == ERR_NOT_FOUND)
-            return ERR_OK;
-        if (rc || run_pause_read(q, r, &at, &ignored, &p, &known, e))
-            return e->code;
-        *ret_until_ms = known ? p.until_ms : 0;
-    }
+    enum err rc = reader_get(r, step->tenant, step->run, &q->arena, &run, e);
+    if (rc == ERR_NOT_FOUND)
+        return ERR_OK;
+    if (rc || explain_find_pause(q, r, run, &ignored, &p, &known, e))
+        return e->code;
+    *ret_until_ms = known ? p.until_ms : 0;
     return ERR_OK;
 }
 
@@ -407,7 +430,7 @@ static enum err explain_hold_paused(struct request *q, struct reader *r, const s
     buf_init(&text, NOTE_MAX);
     if (!task_pause(t, &q->arena, &p))
         return explain_hold_with_run(q, r, t, holds, e);
-    explain_write_pause(&text, &p);
+    explain_write_pause(&text, "it", &p);
     const char *why = !p.until_ms                 ? EXPLAIN_RESUME_IT
                       : t->kind == TASK_RECURRING ? "what comes next is decided when it is resumed"
                                                   : NULL;

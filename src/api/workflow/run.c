@@ -543,6 +543,11 @@ static bool run_is_held(const struct workflow_run *run, const struct run_tally *
     return run->row.stop == RUN_GOES_ON || (tally && tally->undo_total);
 }
 
+enum task_state run_listed_state(const struct workflow_run *run, int64_t now_ms)
+{
+    return run_is_held(run, NULL) ? TASK_PAUSED : task_shown_state(&run->task, now_ms);
+}
+
 void run_write(struct jw *w, const struct request *q, const struct workflow_run *run, const struct dag *d,
                const struct run_tally *tally, struct str result)
 {

@@ -134,6 +134,9 @@ struct str run_undo_cause(const struct workflow_run *run, const struct dag *d, c
 /* Writes {"total", "by_status"} as two members. */
 void run_write_counts(struct jw *w, const struct dag *d, const struct run_tally *tally);
 
+/* The state that lists show of a run, and by which they find it: PAUSED if it is `paused`, whatever its status. */
+enum task_state run_listed_state(const struct workflow_run *run, int64_t now_ms);
+
 /* Writes a run as one object. d and tally NULL: without `steps`. result: JSON text; empty: null. */
 void run_write(struct jw *w, const struct request *q, const struct workflow_run *run, const struct dag *d,
                const struct run_tally *tally, struct str result);

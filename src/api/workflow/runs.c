@@ -194,6 +194,7 @@ static void workflows_answer_one(struct request *q, const struct task *t, int st
     char id[UUID_TEXT + 1];
     if (run_config_read(q, t, &run.config, &ignored)) /* it was made here, so there is one */
         run.config = (struct run_config){ 0 };
+    run.has_pause = task_pause(t, &q->arena, &run.pause); /* it has not started */
     struct jw w = respond_json(&q->response, status);
     run_write(&w, q, &run, NULL, NULL, S(""));
     uuid_format(t->id, id);
@@ -213,12 +214,28 @@ void workflows_answer_found(struct request *q, const struct task *t)
 
 /* ---- list ---- */
 
-/* Writes a run, unless its definition has another name than the one that is asked for. */
-static enum err workflows_list_one(struct request *q, struct reader *r, const struct task *t, struct str workflow,
+/* States in which the store may have a run that is shown as PAUSED. The row of a run that has started says so, not
+ * its task. */
+static unsigned workflows_stored_states(unsigned shown)
+{
+    return shown & 1U << TASK_PAUSED ? shown | 1U << TASK_RUNNING | 1U << TASK_SCHEDULED : shown;
+}
+
+/* False: the task alone tells that the list does not want it. */
+static bool workflows_may_list(const struct request *q, const struct listing *l, const struct task *t)
+{
+    return !l->states || t->links & TASK_OPENED || l->states >> task_shown_state(t, q->now_ms) & 1;
+}
+
+/* Writes a run, unless its definition has another name or its status is another one. */
+static enum err workflows_list_one(struct request *q, struct reader *r, const struct listing *l, const struct task *t,
                                    struct jw *w, bool *ret_written, struct error *e)
 {
     struct workflow_run run = { 0 };
+    struct str workflow = l->workflow;
     *ret_written = false;
+    if (!workflows_may_list(q, l, t))
+        return ERR_OK;
     if (workflow.n && t->target_config.n) { /* a run below another has none: its row names the definition */
         if (run_config_read(q, t, &run.config, e))
             return e->code;
@@ -227,19 +244,21 @@ static enum err workflows_list_one(struct request *q, struct reader *r, const st
     }
     if (run_read_of(q, r, t, &run, e))
         return e->code;
-    *ret_written = !workflow.n || str_eq(run.opened ? run.row.workflow : run.config.workflow, workflow);
+    *ret_written = (!workflow.n || str_eq(run.opened ? run.row.workflow : run.config.workflow, workflow)) &&
+                   (!l->states || l->states >> run_listed_state(&run, q->now_ms) & 1);
     if (*ret_written)
         run_write(w, q, &run, NULL, NULL, S(""));
     return ERR_OK;
 }
 
-/* No index finds runs by the name of their definition: others are passed over, at most SCAN_MAX. After that the page
- * ends, and its cursor goes on. */
+/* No index finds runs by the name of their definition, nor those that are paused: others are passed over, at most
+ * SCAN_MAX. After that the page ends, and its cursor goes on. */
 static enum err workflows_write_list(struct request *q, struct reader *r, const struct listing *l, struct jw *w,
                                      struct pagination *p, struct error *e)
 {
+    bool is_scan = l->workflow.n || l->states & 1U << TASK_PAUSED;
     struct task_filter f = { .tenant = q->who.tenant,
-                             .states = l->states,
+                             .states = workflows_stored_states(l->states),
                              .shown_at_ms = q->now_ms,
                              .name = l->name,
                              .queue = l->queue,
@@ -248,7 +267,7 @@ static enum err workflows_write_list(struct request *q, struct reader *r, const 
                              .runs = true,
                              .occurrences = true,
                              .before = l->before,
-                             .limit = (size_t)(l->workflow.n ? SCAN_ROWS : l->limit) };
+                             .limit = (size_t)(is_scan ? SCAN_ROWS : l->limit) };
     int64_t written = 0, passed = 0;
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, SCAN_ARENA);
@@ -258,7 +277,7 @@ static enum err workflows_write_list(struct request *q, struct reader *r, const 
         if (reader_list(r, &f, &a, &page, e))
             return e->code;
         for (bool is_written; i < page.tasks.n && written < l->limit; i++) {
-            if (workflows_list_one(q, r, &page.tasks.v[i], l->workflow, w, &is_written, e))
+            if (workflows_list_one(q, r, l, &page.tasks.v[i], w, &is_written, e))
                 return e->code;
             written += is_written;
             passed += !is_written;

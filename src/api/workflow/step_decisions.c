@@ -230,6 +230,11 @@ static enum err steps_plan(struct request *q, struct reader *r, struct step_edit
     enum action action = skips ? ACTION_FORCE_COMPLETE : s->action;
     if (task_is_final(s->current.state) && s->current.state != TASK_COMPLETED)
         return steps_refuse_ended(q, r, s, e);
+    if (s->action == ACTION_RUN_NOW && s->current.state == TASK_COMPLETED)
+        return error_set(e, ERR_CONFLICT,
+                         "the %s is COMPLETED and cannot be run now; wait for the end of the run, or cancel it, then "
+                         "rerun it from the step",
+                         steps_noun(s));
     if (s->action == ACTION_RUN_NOW && s->current.links & TASK_AWAITS)
         return error_set(e, ERR_CONFLICT, "the step awaits a signal already; send it, or complete or skip the step");
     if (s->action == ACTION_RUN_NOW && s->current.links & TASK_OPEN)

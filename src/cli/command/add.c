@@ -34,6 +34,7 @@ static const struct option options[] = {
 static const char detail[] =
     "Without --at, --in, --every or --cron the task fires now. -X and -H mean the same as in curl. So does -d,\n"
     "but a JSON object or array is sent as it is written, with Content-Type application/json, unless -H gives another type.\n"
+    "Data that begins like JSON ('{', or '[' and a value) and is not is refused, unless -H gives its type.\n"
     "--set target_config.body=@FILE sends a text file with its line breaks, as text/plain.\n"
     "Times are RFC 3339 with an offset. Status 2xx is success. Status 5xx, 408, 425 and 429, a timeout and a failed connection are\n"
     "retried. After any other answer, the task is FAILED at once. --dedupe-key with --dedupe-action replace is a debounce: of\n"
@@ -190,6 +191,8 @@ static enum err add_write_target(const struct options *o, struct target *t, stru
         jw_raw(w, buf_str(&t->body));
     }
     t->as_curl = !worker && !sends;
+    if (target_check_data(t, e))
+        return e->code;
     return !worker && (t->given || sends) ? target_write(o, t, buf_str(&message), w, e) : ERR_OK;
 }
 

@@ -17,7 +17,8 @@ static const struct option options[] = {
 static const char detail[] =
     "Only the given options change. -H adds a header, or replaces the one of that name; all others stay.\n"
     "--set target_config.headers.NAME=null removes a header, --set target_config.body=null the body.\n"
-    "-d keeps the Content-Type header that the task has; without one, the type is that of 'belfry add'.\n"
+    "-d keeps the Content-Type header that the task has; without one, the type is that of 'belfry add'. JSON in place of\n"
+    "form data does not keep application/x-www-form-urlencoded.\n"
     "The tasks that a task waits for change with POST and DELETE /v1/tasks/{id}/dependencies (docs/DEPENDENCIES.md); its\n"
     "deduplication is that of its creation.\n"
     "An edit of the schedule withdraws occurrences that were created but have not fired.\n"
@@ -70,7 +71,8 @@ static enum err edit_write_body(const struct options *o, const struct edit *edit
     return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
 }
 
-static void edit_print_task(struct cli *cli, const struct options *o, const struct client_answer *a)
+static void edit_print_task(struct cli *cli, const struct options *o, struct client *client,
+                            const struct client_answer *a)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, TASK_BODY_MAX * 2);
@@ -81,6 +83,7 @@ static void edit_print_task(struct cli *cli, const struct options *o, const stru
         buf_printf(&out, "%s is now version %lld\n", table_cell(json_text_at(a->doc.root, "id"), id),
                    (long long)json_i64_at(a->doc.root, "version", 0));
         next_fire_lines(cli, a->doc.root, &out);
+        paused_queue_line(cli, client, a->doc.root, &out);
     }
     cli_print(cli, &out);
 }
@@ -92,12 +95,12 @@ static enum exit_code edit_send(struct cli *cli, const struct options *o, struct
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, TASK_BODY_MAX * 2);
     struct error e;
-    bool reads = task_sets_are_nested(o) || edit->target.form.n;
+    bool reads = task_sets_are_nested(o) || edit->target.body.n;
     enum exit_code code = reads ? edit_read_current(client, edit, &before) : EXIT_DONE;
     if (code)
         return code;
     edit->target.as_curl = reads && str_eq(json_text_at(before.doc.root, "target_type"), S("HTTP_CALLBACK"));
-    if (edit_write_body(o, edit, reads ? &before.doc : NULL, &body, &e))
+    if (target_check_data(&edit->target, &e) || edit_write_body(o, edit, reads ? &before.doc : NULL, &body, &e))
         return cli_fail(cli, "edit", &e, EXIT_USAGE);
     struct client_request call = { .method = "PATCH",
                                    .path = edit->path,
@@ -107,7 +110,7 @@ static enum exit_code edit_send(struct cli *cli, const struct options *o, struct
                                    .idempotency_key = task_idempotency_key(o) };
     code = client_call(client, &call, &after);
     if (code == EXIT_DONE) {
-        edit_print_task(cli, o, &after);
+        edit_print_task(cli, o, client, &after);
         task_print_warnings(cli, client, after.doc.root);
     }
     return code;

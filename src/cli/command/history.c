@@ -47,6 +47,21 @@ static void history_occurrence_header(struct table *t)
     table_reserve(t, 1, STATUS_WIDTH);
 }
 
+/* In the words of `belfry upcoming`. */
+static void history_write_moved(const json_t *occurrence, struct buf *out)
+{
+    struct str from = json_text_at(occurrence, "moved.from"), time = S("");
+    struct str date = str_sub(from, 0, str_find(from, 'T', 0));
+    if (date.n < from.n)
+        time = str_sub(from, date.n + 1, from.n);
+    if (time.n > 5 && str_eq(str_sub(time, 5, time.n), S(":00")))
+        time = str_sub(time, 0, 5);
+    if (str_eq(json_text_at(occurrence, "moved.reason"), S("CALENDAR")))
+        buf_printf(out, "moved from " STR_FMT ", which the calendar excludes", STR_ARG(date));
+    else
+        buf_printf(out, STR_FMT " does not exist that day, the clock is set forward over it", STR_ARG(time));
+}
+
 /* The note says what the occurrence waits for, why it was skipped, or its error. */
 static void history_add_occurrence(struct rows *r, const json_t *occurrence)
 {
@@ -60,8 +75,7 @@ static void history_add_occurrence(struct rows *r, const json_t *occurrence)
     waiting_text(occurrence, &waits);
     struct str said = why.n ? why : error, moved = json_text_at(occurrence, "moved.from");
     if (moved.n && !said.n && !waits.n)
-        buf_printf(&waits, "moved from " STR_FMT " (" STR_FMT ")", STR_ARG(moved),
-                   STR_ARG(json_text_at(occurrence, "moved.reason")));
+        history_write_moved(occurrence, &waits);
     snprintf(attempts, sizeof attempts, "%lld", (long long)json_i64_at(occurrence, "attempts", 0));
     table_row(&r->table, OCCURRENCE_COLUMNS, when, table_text(&r->table, json_text_at(occurrence, "status")), attempts,
               table_text(&r->table, json_text_at(occurrence, "id")),

@@ -112,12 +112,13 @@ static enum err action_refuse(const struct task *t, enum task_state state, enum 
 {
     const char *noun = action_noun(t), *anew = strstr(instead, ANEW);
     bool is_run = strcmp(noun, "run") == 0, is_step = strcmp(noun, "step") == 0;
+    bool may_retry = state != TASK_COMPLETED && action != ACTION_RETRY;
     if (t->kind == TASK_RECURRING && action == ACTION_RETRY)
         return error_set(e, ERR_CONFLICT, "this is a recurring task and cannot be retried; %s", instead);
     return error_set(e, ERR_CONFLICT, "the %s is %s and cannot be %s; %.*s%s", noun, task_state_name(state),
                      words[action].done, (int)(anew ? anew - instead : (ptrdiff_t)strlen(instead)), instead,
                      !anew     ? ""
-                     : is_run  ? "rerun it, or start a new run"
+                     : is_run  ? may_retry ? "retry it, rerun it, or start a new run" : "rerun it, or start a new run"
                      : is_step ? "rerun its run"
                                : ANEW);
 }

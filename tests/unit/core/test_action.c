@@ -188,6 +188,11 @@ static void a_refusal_calls_a_run_a_run_and_a_step_a_step(void **state)
     assert_string_equal(e.text, "the run is COMPLETED and cannot be retried; rerun it, or start a new run");
     assert_int_equal(act(&step, ACTION_RETRY, false, &p, &e), ERR_CONFLICT);
     assert_string_equal(e.text, "the step is COMPLETED and cannot be retried; rerun its run");
+    run.state = TASK_CANCELLED;
+    assert_int_equal(act(&run, ACTION_RESUME, false, &p, &e), ERR_CONFLICT);
+    assert_string_equal(e.text, "the run is CANCELLED and cannot be resumed; retry it, rerun it, or start a new run");
+    assert_int_equal(act(&run, ACTION_RETRY, false, &p, &e), ERR_CONFLICT);
+    assert_string_equal(e.text, "the run is CANCELLED and cannot be retried; rerun it, or start a new run");
 }
 
 static void run_now_is_due_now_and_keeps_its_attempts(void **state)

@@ -354,11 +354,10 @@ static void run_view_write_awaiting(struct run_view *v, struct buf *out)
 /* A pause does not hold the deadline. */
 static void run_view_write_pause(const struct run_view *v, struct buf *out)
 {
-    struct str outer = json_text_at(v->run.doc.root, "run"); /* of a sub-run, which is paused and resumed with it */
-    char relative[WHEN_TEXT], utc[WHEN_TEXT];
+    char relative[WHEN_TEXT], utc[WHEN_TEXT], resumed[UUID_TEXT + 1];
     int64_t deadline_ms;
-    buf_printf(out, "It is paused: 'belfry workflow resume " STR_FMT "%s' lets it go on",
-               STR_ARG(outer.n ? outer : str_from(v->id)), v->w->cli->where);
+    outermost_run_id(v->w->client, v->run.doc.root, resumed);
+    buf_printf(out, "It is paused: 'belfry workflow resume %s%s' lets it go on", resumed, v->w->cli->where);
     if (json_time_at(v->run.doc.root, "deadline_at", &deadline_ms) && deadline_ms > v->now_ms) {
         when_relative(deadline_ms, v->now_ms, relative);
         when_utc(deadline_ms, utc);

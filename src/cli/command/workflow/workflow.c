@@ -216,15 +216,18 @@ static void workflow_print_state(struct verb_work *w, const struct json_doc *doc
         buf_printf(out, "%s\n", id);
         return;
     }
+    moment_text(doc->root, "pause.until", clock_wall_ms(w->cli->clock), until);
+    bool has_end = strcmp(until, "-") != 0;
     buf_printf(out, "%s%s is %s%s\n", is_rerun ? "The new run " : "Run ", id, table_cell(state, status),
-               !is_paused                   ? ""
-               : str_eq(state, S("PAUSED")) ? ": it does not start before it is resumed"
-                                            : ", paused: running steps finish, and no step starts");
+               !is_paused ? ""
+               : str_eq(state, S("PAUSED"))
+                   ? has_end ? ": it does not start before its pause ends" : ": it does not start before it is resumed"
+                   : ", paused: running steps finish, and no step starts");
     if (is_cancel && !is_final)
         buf_text(out, workflow_left_text(doc->root));
-    moment_text(doc->root, "pause.until", clock_wall_ms(w->cli->clock), until);
-    if (is_paused && strcmp(until, "-") != 0)
-        buf_printf(out, "It goes on %s, or with 'belfry workflow resume %s%s'\n", until, id, w->cli->where);
+    if (is_paused && has_end)
+        buf_printf(out, "%s %s, or with 'belfry workflow resume %s%s'\n",
+                   str_eq(state, S("PAUSED")) ? "That is" : "It goes on", until, id, w->cli->where);
     else if (is_paused)
         buf_printf(out, "'belfry workflow resume %s%s' lets it go on\n", id, w->cli->where);
     else if (is_final)
