@@ -229,6 +229,24 @@ def test_a_schedule_that_starts_nothing_explains_that_its_runs_go_on(client, rec
 
 
 @pytest.mark.cluster
+def test_a_run_that_waits_for_its_next_attempt_is_said_to_go_on(client, receiver):
+    """Neither a pause nor the end of a schedule takes its retries; a cancel does."""
+    receiver.answer("/fails", *[Reply(500)] * 4, Reply(200))
+    retry = {"max_attempts": 9, "base_delay_ms": 3600_000, "max_delay_ms": 3600_000, "jitter": "NONE"}
+    made = client.create(interval_seconds=3600, retry=retry, **receiver.target("/fails"))["id"]
+    ended = client.create(interval_seconds=3600, max_runs=1, retry=retry, **receiver.target("/fails"))["id"]
+    receiver.wait("/fails", 2)
+    for one in (made, ended):
+        until(lambda: [o["attempts"] for o in client.get(f"/v1/tasks/{one}/occurrences").json["tasks"] if o["status"] == "SCHEDULED"][:1] == [1])
+    client.act(made, "pause")
+    assert "resume it; 1 run of it goes on" in gate(client, made)["explanation"]
+    client.wait_for(ended, "COMPLETED")
+    assert gate(client, ended)["explanation"].endswith("; 1 run of it goes on")
+    client.act(made, "cancel")
+    assert "goes on" not in gate(client, made)["explanation"], "a cancel takes its retries"
+
+
+@pytest.mark.cluster
 def test_a_task_without_a_slot_names_who_holds_it(client, receiver):
     hold = threading.Event()
     receiver.answer("/slow", Reply(hold=hold))

@@ -17,7 +17,7 @@
 #define PAUSED_STEPS      "steps that run finish, and no other starts"
 #define EXPLAIN_RESUME_IT "a person must resume it"
 #define EXPLAIN_THEY_END  "nobody knows when they end"
-enum { HOLDERS_SHOWN = 10, NOTE_MAX = 1024, BEGUN_MAX = 1000 };
+enum { HOLDERS_SHOWN = 10, NOTE_MAX = 1024, BEGUN_ARENA = 64 << 20 };
 
 /* ---- the answer ---- */
 
@@ -330,20 +330,36 @@ static enum handled explain_signal(struct request *q, const struct task *t, cons
 
 /* ---- reasons in the row ---- */
 
-/* Neither a pause nor a cancel ends the runs of a recurring task that have begun. */
+/* A run that has begun is RUNNING, or waits for its next attempt. */
+static bool explain_goes_on(const struct task *run, int64_t now_ms)
+{
+    return task_has_fired(run) || task_shown_state(run, now_ms) == TASK_RUNNING;
+}
+
+/* Neither the pause of a recurring task nor its end takes the runs that have begun. If not all can be looked at, there
+ * may be more. */
 static enum err explain_count_begun(struct request *q, struct reader *r, const struct task *t, struct error *e)
 {
     struct explain_names *names = q->context;
-    struct task_filter running = {
-        .tenant = t->tenant, .parent = t->id, .states = 1u << TASK_RUNNING, .shown_at_ms = q->now_ms
-    };
+    struct task_filter f = { .tenant = t->tenant,
+                             .parent = t->id,
+                             .states = 1u << TASK_RUNNING | 1u << TASK_SCHEDULED | 1u << TASK_BLOCKED,
+                             .shown_at_ms = q->now_ms,
+                             .limit = LIST_MAX,
+                             .brief = true };
+    struct task_page page = { 0 };
     size_t n = 0;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, BEGUN_ARENA);
     if (t->kind != TASK_RECURRING || (t->state != TASK_PAUSED && !task_is_final(t->state)))
         return ERR_OK;
-    if (reader_count(r, &running, BEGUN_MAX, &n, e))
-        return e->code;
+    enum err rc = reader_list(r, &f, &a, &page, e);
+    if (rc && rc != ERR_LIMIT)
+        return rc;
+    for (size_t i = 0; i < page.tasks.n; i++)
+        n += explain_goes_on(&page.tasks.v[i], q->now_ms);
     if (n > 0)
-        snprintf(names->begun, sizeof names->begun, "; %zu%s run%s of it go%s on", n, n == BEGUN_MAX ? " or more" : "",
+        snprintf(names->begun, sizeof names->begun, "; %zu%s run%s of it go%s on", n, page.more || rc ? " or more" : "",
                  n == 1 ? "" : "s", n == 1 ? "es" : "");
     return ERR_OK;
 }
