@@ -97,6 +97,49 @@ def test_upcoming_fires_know_of_pauses_and_dependencies(client):
     assert [f["note"] for f in fires(client.get(f"/v1/tasks/{child}/upcoming"))] == ["not before the tasks that it waits for have ended"]
 
 
+CATCH_UP = {
+    "one": ({}, ["the latest one runs now, that of {3} (catch_up_mode)"]),
+    "all": ({"catch_up_mode": "RUN_ALL_MISSED"}, ["all of them run now (catch_up_mode)"]),
+    "none": ({"catch_up_mode": "SKIP_MISSED"}, ["none of them runs (catch_up_mode)"]),
+    "one, too old": ({"catch_up_window_seconds": 60}, ["none of them runs (catch_up_window_seconds)"]),
+    "all, too old": ({"catch_up_mode": "RUN_ALL_MISSED", "catch_up_window_seconds": 60}, ["none of them runs (catch_up_window_seconds)"]),
+    "all, some too old": ({"catch_up_mode": "RUN_ALL_MISSED", "catch_up_window_seconds": 4000}, ["2 run now, from that of {2} on (catch_up_mode)"]),
+    "all, one too many": ({"catch_up_mode": "RUN_ALL_MISSED", "max_runs": 2}, ["2 run now, from that of {1} on (catch_up_mode)"]),
+    "expires": ({"expires_after_seconds": 60}, ["none of them runs (expires_after_seconds)"]),
+}
+
+
+@pytest.mark.text("no task runs")
+@pytest.mark.parametrize("body, said", CATCH_UP.values(), ids=CATCH_UP)
+def test_upcoming_says_what_the_end_of_a_pause_runs(client, body, said):
+    """The pause ends five minutes after the third time that it takes."""
+    start = now_ms() // 1000 * 1000 + 600_000
+    end = at(start + 2 * 3600_000 + 300_000)
+    task = client.create(interval_seconds=3600, start_time=at(start), target_type="NOOP", **body)["id"]
+    told = pause(client, task, until=end)
+    wanted = said[0].format(*[""] + [at(start + n * 3600_000) for n in range(3)])
+    found = fires(client.get(f"/v1/tasks/{task}/upcoming?count=3"))
+    runs = "none of them" not in wanted
+    assert (found[0]["at"], found[0].get("skipped", False)) == (end, not runs), found
+    assert found[0]["note"] == "its pause ends; of the times that it has missed, " + wanted, found
+    next_ = at(start + 3 * 3600_000)
+    assert [f["at"] for f in found[1:2]] == ([] if "max_runs" in body else [next_]), found
+
+
+@pytest.mark.text("no task runs")
+@pytest.mark.parametrize("mode", ["RUN_ONE_NOW", "RUN_ALL_MISSED", "SKIP_MISSED"])
+def test_a_time_shortly_before_the_end_of_a_pause_is_not_missed(client, mode):
+    start = now_ms() // 1000 * 1000 + 600_000
+    task = client.create(interval_seconds=3600, start_time=at(start), catch_up_mode=mode, target_type="NOOP")["id"]
+    for late, runs in ((2000, True), (3000, mode != "SKIP_MISSED")):
+        end = at(start + late)
+        pause(client, task, until=end)
+        found = fires(client.get(f"/v1/tasks/{task}/upcoming?count=1"))
+        assert found[0]["at"] == end and found[0].get("skipped", False) is not runs, found
+        assert ("too recent to count as missed" in found[0]["note"]) is (late < 2500), found
+        assert (f"its time {at(start)} runs now" in found[0]["note"]) is (late < 2500), found
+
+
 @pytest.mark.text("no task runs")
 def test_upcoming_fires_know_of_a_paused_queue(client):
     end = at(now_ms() + 90 * 60_000)
