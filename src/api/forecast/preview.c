@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/resource/listing.h"
 #include "api/forecast/resumption.h"
+#include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
 #include "base/json/json.h"
