@@ -124,6 +124,9 @@ def test_upcoming_says_what_the_end_of_a_pause_runs(client, body, said):
     assert found[0]["note"] == "its pause ends; of the times that it has missed, " + wanted, found
     next_ = at(start + 3 * 3600_000)
     assert [f["at"] for f in found[1:2]] == ([] if "max_runs" in body else [next_]), found
+    assert told["explanation"].split("; of the times that it has missed, ")[1].split(". It")[0] == wanted.replace("now", "then"), told
+    assert (told["status"], told["outcome"], told["estimate"]) == ("PAUSED", "RUN", end if runs else next_), told
+    assert names(told) == ["paused"] + ["due_time"] * (not runs), told
 
 
 @pytest.mark.text("no task runs")
@@ -138,6 +141,26 @@ def test_a_time_shortly_before_the_end_of_a_pause_is_not_missed(client, mode):
         assert found[0]["at"] == end and found[0].get("skipped", False) is not runs, found
         assert ("too recent to count as missed" in found[0]["note"]) is (late < 2500), found
         assert (f"its time {at(start)} runs now" in found[0]["note"]) is (late < 2500), found
+        assert gate(client, task)["estimate"] == (end if runs else at(start + 3600_000))
+
+
+@pytest.mark.text("no task runs")
+def test_a_pause_beyond_the_end_of_a_schedule_lets_nothing_run(client):
+    start = now_ms() // 1000 * 1000 + 600_000
+    task = client.create(interval_seconds=3600, start_time=at(start), end_date=at(start + 60_000), catch_up_mode="SKIP_MISSED", target_type="NOOP")["id"]
+    told = pause(client, task, until=at(start + 120_000))
+    assert (told["outcome"], told["estimate"], names(told)) == ("ENDED", None, ["paused"]), told
+    assert told["explanation"].endswith("none of them runs (catch_up_mode). No occurrence is to come"), told
+    assert [f["skipped"] for f in fires(client.get(f"/v1/tasks/{task}/upcoming"))] == [True]
+
+
+@pytest.mark.text("no task runs")
+def test_a_short_pause_of_a_schedule_takes_nothing(client):
+    task = client.create(interval_seconds=3600, start_time=at(now_ms() + 3600_000), target_type="NOOP")
+    end = at(now_ms() + 600_000)
+    told = pause(client, task["id"], until=end)
+    assert (told["outcome"], told["estimate"], names(told)) == ("RUN", task["next_execution"], ["paused", "due_time"]), told
+    assert "missed" not in told["explanation"] and f"until {end}. It starts at {task['next_execution']}" in told["explanation"], told
 
 
 @pytest.mark.text("no task runs")

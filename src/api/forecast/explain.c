@@ -416,11 +416,8 @@ static enum err explain_hold_paused(struct request *q, struct reader *r, const s
     if (!task_pause(t, &q->arena, &p))
         return explain_hold_with_run(q, r, t, holds, e);
     explain_write_pause(&text, &p);
-    const char *why = !p.until_ms                 ? EXPLAIN_RESUME_IT
-                      : t->kind == TASK_RECURRING ? "what comes next is decided when it is resumed"
-                                                  : NULL;
-    explain_hold(holds, EXPLAIN_PAUSED, p.until_ms, why, "%s%s%s", buf_cstr(&text), p.until_ms ? "" : "; resume it",
-                 names->begun);
+    explain_hold(holds, EXPLAIN_PAUSED, p.until_ms, p.until_ms ? NULL : EXPLAIN_RESUME_IT, "%s%s%s", buf_cstr(&text),
+                 p.until_ms ? "" : "; resume it", names->begun);
     return ERR_OK;
 }
 
@@ -615,5 +612,7 @@ enum handled tasks_explain(struct request *q, struct reader *r)
         return explain_signal(q, &t, &names->place, &holds);
     if (t.target == TARGET_WORKER && t.state == TASK_RUNNING)
         return explain_worker(q, r, &t);
+    if (t.kind == TASK_RECURRING && task_paused_until_ms(&t))
+        return explain_recurring_paused(q, r, &t, &holds);
     return explain_own(q, r, &t, &holds);
 }

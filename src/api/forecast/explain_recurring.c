@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "api/forecast/explain_shared.h"
+#include "api/forecast/resumption.h"
 #include "api/resource/listing.h"
 #include "api/task/json.h"
 #include "base/rfc3339.h"
@@ -147,4 +148,83 @@ enum handled explain_recurring(struct request *q, struct reader *r, const struct
         return request_fail(q, &e);
     }
     return explain_ask_node(q, r, query, explain_on_occurrence_answer);
+}
+
+/* ---- a pause that has an end ---- */
+
+static void explain_on_paused_answer(struct explain_answer *a)
+{
+    struct explain_query *query = container_of(a, struct explain_query, answer);
+    explain_use_names(query->q, &query->facts, &a->explanation);
+    explain_respond(query->q, &query->recurring, &query->facts, &a->explanation);
+    rule_base_release(&query->base);
+    request_answer(query->q);
+}
+
+/* Says behind the pause what becomes of the times that it takes. */
+static void explain_say_resumption(const struct task *t, const struct resumption *s, struct explain_hold *pause)
+{
+    size_t n = strlen(pause->text);
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, EXPLAIN_NOTE_MAX);
+    resumption_explain(s, t, "then", &text);
+    if (text.n)
+        snprintf(pause->text + n, sizeof pause->text - n, "; " STR_FMT, STR_ARG(buf_str(&text)));
+}
+
+/* What runs first when the pause ends, or after that. False: nothing. */
+static bool explain_first_behind(const struct explain_query *query, const struct resumption *s, int64_t ends_ms,
+                                 struct occurrence *ret)
+{
+    const struct task *t = &query->recurring;
+    *ret = (struct occurrence){ .scheduled_ms = s->first_ms, .at_ms = ends_ms };
+    bool used_up = t->schedule.max_runs && t->runs_count >= t->schedule.max_runs;
+    return s->runs || (!used_up && recurrence_next(&query->rule, ends_ms, ret));
+}
+
+static enum err explain_read_behind(struct request *q, struct reader *r, struct explain_query *query, bool *ret_runs,
+                                    struct error *e)
+{
+    struct resumption s;
+    struct explain_hold *pause = &query->holds.v[0];
+    const struct task *t = &query->recurring;
+    int64_t ends_ms = max_of(pause->until_ms, q->now_ms);
+    if (resumption_read(r, t, &query->rule, ends_ms, &s, e))
+        return e->code;
+    explain_say_resumption(t, &s, pause);
+    *ret_runs = explain_first_behind(query, &s, ends_ms, &query->next);
+    if (!*ret_runs)
+        return ERR_OK;
+    if (explain_next_row(q, r, query, e))
+        return e->code;
+    if (s.runs)
+        query->task.overlap = s.overlap;
+    else if (resumption_runs(&s, t)) /* an earlier one may run */
+        pause->why = "which one runs is decided when it is resumed";
+    query->task = explain_behind(&query->task, &query->holds, q->now_ms);
+    return ERR_OK;
+}
+
+enum handled explain_recurring_paused(struct request *q, struct reader *r, const struct task *t,
+                                      const struct explain_holds *holds)
+{
+    struct task_context c = request_context(q);
+    struct error e = { 0 };
+    bool runs = false;
+    struct explanation x = { .outcome = EXPLAIN_WILL_ENDED, .position = -1 };
+    struct explain_query *query = explain_query_new(q, t);
+    query->recurring = *t;
+    query->holds = *holds;
+    query->answer.holds = &query->holds;
+    if (task_rule(t, c.zones, c.catalog, &query->rule, &query->base, &e))
+        return request_fail(q, &e);
+    enum err rc = explain_read_behind(q, r, query, &runs, &e);
+    if (rc == ERR_OK && runs)
+        return explain_ask_node(q, r, query, explain_on_paused_answer);
+    rule_base_release(&query->base);
+    if (rc)
+        return request_fail(q, &e);
+    explain_add(&x, EXPLAIN_PAUSED, holds->v[0].until_ms, "%s", query->holds.v[0].text);
+    explain_state(&x, EXPLAIN_PAUSED, "%s. No occurrence is to come", query->holds.v[0].text);
+    return explain_respond(q, t, NULL, &x);
 }

@@ -43,3 +43,6 @@ enum handled explain_respond(struct request *q, const struct task *t, const stru
                              const struct explanation *told);
 
 enum handled explain_recurring(struct request *q, struct reader *r, const struct task *t); /* it is not PAUSED */
+/* It is PAUSED; holds: its pause, which has an end. */
+enum handled explain_recurring_paused(struct request *q, struct reader *r, const struct task *t,
+                                      const struct explain_holds *holds);
