@@ -169,10 +169,14 @@ def test_upcoming_fires_know_of_a_paused_queue(client):
     assert client.request("PATCH", "/v1/queues/still", {"paused": True, "until": end}).status in (200, 201)
     hourly = client.create(interval_seconds=3600, start_time=at(now_ms() + 3600_000), queue="still", target_type="NOOP")["id"]
     once = client.create(delay="1h", queue="still", target_type="NOOP")["id"]
+    waiting = client.create(interval_seconds=3600, start_time=at(now_ms() + 3600_000), overlap_policy="QUEUE_ALL", queue="still", target_type="NOOP")["id"]
     note = f"not while its queue still is paused, until {end}"
-    assert [f["note"] for f in fires(client.get(f"/v1/tasks/{hourly}/upcoming?count=2"))] == [note, None]
+    skips = note + "; skipped if the run before it is not over by then"
+    assert [f["note"] for f in fires(client.get(f"/v1/tasks/{hourly}/upcoming?count=2"))] == [skips, None]
+    assert [f["note"] for f in fires(client.get(f"/v1/tasks/{waiting}/upcoming?count=2"))] == [note, None]
     found = fires(client.get(f"/v1/upcoming?queue=still&to={at(now_ms() + 9_000_000)}"))
-    assert sorted((f["task_id"], f["note"] or "") for f in found) == sorted([(hourly, note), (hourly, ""), (once, note)]), found
+    wanted = [(hourly, skips), (hourly, ""), (waiting, note), (waiting, ""), (once, note)]
+    assert sorted((f["task_id"], f["note"] or "") for f in found) == sorted(wanted), found
 
 
 @pytest.mark.text("no task runs")
@@ -417,6 +421,24 @@ def test_occurrences_that_a_held_run_makes_be_skipped_are_told(client, receiver)
     assert (held["gate"], held["outcome"]) == ("host_breaker", "RUN"), held
     assert 15_000 < to_ms(held["estimate"]) - now_ms() < 26_000, held
     until(lambda: client.task(recurring["id"])["skipped_count"] >= 1, why="it is really skipped")
+
+
+def test_an_occurrence_behind_one_that_waits_for_its_queue_may_be_skipped(client, receiver):
+    """Both start at the end of the pause, and the later one is skipped if the other is not over at once."""
+    hold = threading.Event()
+    receiver.answer("/long", Reply(hold=hold))
+    assert client.request("PATCH", "/v1/queues/calm", {"paused": True, "until": at(now_ms() + 3600_000)}).status in (200, 201)
+    made = client.create(interval_seconds=1, overlap_policy="SKIP", queue="calm", **receiver.target("/long"))["id"]
+    def past():
+        return [o for o in client.get(f"/v1/tasks/{made}/occurrences").json["tasks"] if to_ms(o["scheduled_for"]) < now_ms()]
+
+    due = until(lambda: len(past()) > 1 and past()[-2], why="two of them wait")
+    told = gate(client, due["id"])
+    assert told["outcome"] == "UNKNOWN" and names(told)[0] == "queue_paused" and "overlap" in names(told), told
+    assert ". Whether it starts cannot be known: it is skipped if an earlier run, which waits too, is not over by then" in told["explanation"], told
+    assert client.request("PATCH", "/v1/queues/calm", {"paused": False}).status == 200
+    client.wait_for(due["id"], "SKIPPED")
+    hold.set()
 
 
 @pytest.mark.standalone("its slots and calls are those of one process")

@@ -48,6 +48,7 @@ static const struct query_field preview_upcoming_fields[] = {
 /* What holds all fires of a task up to a time. */
 struct preview_hold {
     int64_t until_ms; /* 0: nothing holds them; INT64_MAX: nobody knows until when */
+    bool may_skip;    /* a fire that it holds is skipped if the run before is not over by then (overlap SKIP) */
     char text[HOLD_MAX];
 };
 
@@ -65,6 +66,7 @@ static struct preview_hold preview_hold_of(struct request *q, const struct task 
         h.until_ms = INT64_MAX;
         snprintf(h.text, sizeof h.text, "not before the tasks that it waits for have ended");
     } else if (queue_is_paused(&r, q->now_ms)) {
+        h.may_skip = t->kind == TASK_RECURRING && t->schedule.overlap == OVERLAP_SKIP;
         h.until_ms = r.paused_until_ms ? r.paused_until_ms : INT64_MAX;
         rfc3339_format(r.paused_until_ms, until);
         snprintf(h.text, sizeof h.text, "not while its queue " STR_FMT " is paused%s%s",
@@ -77,7 +79,8 @@ static struct preview_hold preview_hold_of(struct request *q, const struct task 
 static void preview_add_hold(struct buf *note, const struct preview_hold *h, int64_t at_ms)
 {
     if (at_ms < h->until_ms)
-        buf_printf(note, "%s%s", note->n ? "; " : "", h->text);
+        buf_printf(note, "%s%s%s", note->n ? "; " : "", h->text,
+                   h->may_skip ? "; skipped if the run before it is not over by then" : "");
 }
 
 static void preview_write_at(struct jw *w, int64_t at_ms, bool fires, struct buf *note, const struct preview_hold *h)
@@ -105,6 +108,7 @@ static void preview_write_fire(struct jw *w, const struct recurrence *rule, cons
 static void preview_write_resume(struct jw *w, const struct task *t, int64_t until_ms, const struct resumption *at_end,
                                  const struct preview_hold *h)
 {
+    struct preview_hold held = *h;
     cleanup_with(buf_release) struct buf note, what;
     buf_init(&note, NOTE_MAX);
     buf_init(&what, NOTE_MAX);
@@ -112,7 +116,8 @@ static void preview_write_resume(struct jw *w, const struct task *t, int64_t unt
     if (!what.n)
         return;
     buf_printf(&note, "its pause ends; " STR_FMT, STR_ARG(buf_str(&what)));
-    preview_write_at(w, until_ms, resumption_runs(at_end, t), &note, h);
+    held.may_skip = h->may_skip && at_end->overlap == OVERLAP_SKIP;
+    preview_write_at(w, until_ms, resumption_runs(at_end, t), &note, &held);
 }
 
 /* The runs that max_runs still allows. runs_count includes those before the cursor. */
