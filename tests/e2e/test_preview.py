@@ -95,6 +95,8 @@ def test_upcoming_fires_know_of_pauses_and_dependencies(client):
     assert [f["note"] for f in fires(client.get(f"/v1/tasks/{once}/upcoming"))] == ["not while it is paused"]
     child = client.create(depends_on=[once], delay="2h", target_type="NOOP")["id"]
     assert [f["note"] for f in fires(client.get(f"/v1/tasks/{child}/upcoming"))] == ["not before the tasks that it waits for have ended"]
+    due = client.create(depends_on=[once], target_type="NOOP")
+    assert fires(client.get(f"/v1/tasks/{due['id']}/upcoming")) == [{"at": due["run_at"], "note": "not before the tasks that it waits for have ended"}]
 
 
 CATCH_UP = {
@@ -170,7 +172,10 @@ def test_upcoming_fires_know_of_a_paused_queue(client):
     hourly = client.create(interval_seconds=3600, start_time=at(now_ms() + 3600_000), queue="still", target_type="NOOP")["id"]
     once = client.create(delay="1h", queue="still", target_type="NOOP")["id"]
     waiting = client.create(interval_seconds=3600, start_time=at(now_ms() + 3600_000), overlap_policy="QUEUE_ALL", queue="still", target_type="NOOP")["id"]
+    due = client.create(queue="still", target_type="NOOP")
     note = f"not while its queue still is paused, until {end}"
+    assert fires(client.get(f"/v1/tasks/{due['id']}/upcoming")) == [{"at": due["run_at"], "note": note}]
+    assert fires(client.get(f"/v1/tasks/{due['id']}/upcoming?from={at(to_ms(end) + 1)}")) == []
     skips = note + "; skipped if the run before it is not over by then"
     assert [f["note"] for f in fires(client.get(f"/v1/tasks/{hourly}/upcoming?count=2"))] == [skips, None]
     assert [f["note"] for f in fires(client.get(f"/v1/tasks/{waiting}/upcoming?count=2"))] == [note, None]

@@ -8,6 +8,8 @@
 #include "base/rfc3339.h"
 #include "core/time/recurrence_shown.h"
 
+enum { EXPLAIN_LEFT_OUT = 3 /* days that are named */ };
+
 static enum handled explain_no_occurrence(struct request *q, const struct task *t)
 {
     struct explanation x = { .outcome = EXPLAIN_WILL_ENDED, .position = -1 };
@@ -19,22 +21,45 @@ static enum handled explain_no_occurrence(struct request *q, const struct task *
     return explain_respond(q, t, NULL, &x);
 }
 
-/* The first time of the schedule before the next occurrence that does not run, with those of its day, and why. */
+/* "2030-12-24 (Christmas Eve) is excluded by the calendar; 3 times, the last at 14:00" */
+static void explain_add_reason(const struct explain_query *query, const struct occurrence *o, struct buf *out)
+{
+    const struct str skipped = S("skipped: ");
+    cleanup_with(buf_release) struct buf note;
+    buf_init(&note, EXPLAIN_NOTE_MAX);
+    occurrence_explain(&query->rule, o, &note);
+    struct str why = buf_str(&note);
+    buf_add(out, str_starts(why, skipped) ? str_sub(why, skipped.n, why.n) : why);
+}
+
+/* The times of the schedule before the next occurrence that do not run, those of one day together, and why. */
 static void explain_left_out(struct explain_query *query)
 {
     struct occurrence o;
+    int64_t from_ms = query->q->now_ms, first_ms = 0, times = 0;
     char when[RFC3339_TEXT + 1];
-    cleanup_with(buf_release) struct buf note;
-    buf_init(&note, EXPLAIN_NOTE_MAX);
-    if (!recurrence_next_shown(&query->rule, query->q->now_ms, &o) || o.fires || o.at_ms >= query->next.at_ms)
+    cleanup_with(buf_release) struct buf why;
+    buf_init(&why, EXPLAIN_LEFT_OUT * EXPLAIN_NOTE_MAX);
+    size_t n = 0;
+    for (; recurrence_next_shown(&query->rule, from_ms, &o) && !o.fires && o.at_ms < query->next.at_ms; n++) {
+        if (n == EXPLAIN_LEFT_OUT) {
+            buf_text(&why, "; and more");
+            break;
+        }
+        first_ms = n ? first_ms : o.at_ms;
+        times += o.count;
+        buf_text(&why, n ? "; " : "");
+        explain_add_reason(query, &o, &why);
+        from_ms = occurrence_behind(&query->rule, &o);
+    }
+    if (!n)
         return;
-    occurrence_explain(&query->rule, &o, &note);
-    rfc3339_format(o.at_ms, when);
+    rfc3339_format(first_ms, when);
     query->left_out.gate = EXPLAIN_CALENDAR;
     query->left_out.until_ms = query->next.at_ms;
     snprintf(query->left_out.text, sizeof query->left_out.text,
-             o.count > 1 ? "its times from %s on are left out: %s" : "its time %s is left out: %s", when,
-             buf_cstr(&note));
+             times > 1 ? "its times from %s on are left out: " STR_FMT : "its time %s is left out: " STR_FMT, when,
+             STR_ARG(str_utf8_cut(buf_str(&why), EXPLAIN_TEXT - 80)));
 }
 
 /* The sentence about the occurrence, without what it says first: that it is due. */
@@ -81,6 +106,7 @@ static void explain_add_left_out(const struct explain_query *query, struct expla
     char text[EXPLAIN_SENTENCE];
     if (!query->left_out.text[0])
         return;
+    x->text[0] = (char)(x->text[0] - 'a' + 'A'); /* explain_name_next wrote it */
     snprintf(text, sizeof text, "%s. %s", query->left_out.text, x->text);
     memcpy(x->text, text, sizeof x->text);
     x->n = min_of(x->n, (size_t)EXPLAIN_STEPS_MAX - 1);

@@ -149,12 +149,15 @@ static void preview_write_fires(struct jw *w, const struct task *t, const struct
     }
 }
 
-static void preview_write_once(struct jw *w, const struct task *t, int64_t from_ms, const struct preview_hold *h)
+/* A task whose time has come, but that is held beyond from_ms, is still to start. */
+static void preview_write_once(struct jw *w, const struct task *t, int64_t now_ms, int64_t from_ms,
+                               const struct preview_hold *h)
 {
     int64_t resumes_ms = task_paused_until_ms(t), at_ms = max_of(t->due_ms, resumes_ms);
+    bool waits = task_shown_state(t, now_ms) != TASK_RUNNING && from_ms < h->until_ms;
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, NOTE_MAX);
-    if (at_ms < from_ms)
+    if (at_ms < from_ms && !waits)
         return;
     buf_text(&note, t->attempts ? "a retry" : "");
     if (resumes_ms > t->due_ms)
@@ -207,7 +210,7 @@ static enum handled preview_answer(struct request *q, struct reader *r, const st
         preview_write_fires(&w, t, &rule, p->count, max_of(p->from_ms, spawn_decided_until(t, &rule, q->now_ms)),
                             &at_end, &hold);
     } else if (!task_is_final(t->state)) {
-        preview_write_once(&w, t, p->from_ms, &hold);
+        preview_write_once(&w, t, q->now_ms, p->from_ms, &hold);
     }
     jw_array_end(&w);
     preview_write_warnings(&w, q, t, recurring && !task_is_final(t->state) ? &rule : NULL);
