@@ -237,12 +237,26 @@ static bool explain_overlap_skips(const struct explain_slot *s)
     return s->need.policy == OVERLAP_SKIP || (s->need.policy == OVERLAP_QUEUE_ONE && s->waiting);
 }
 
+/* No run has the slot yet, but an earlier one waits, perhaps for the same queue: it gets it first. */
+static void explain_earlier(struct explain_walk *w, const struct explain_slot *s)
+{
+    bool goes_just_before = w->near || w->resumes_ms > w->task->due_ms;
+    if (!s->earlier || !goes_just_before)
+        return;
+    if (s->need.policy != OVERLAP_SKIP) {
+        explain_gate_unknown(w, EXPLAIN_OVERLAP, "an earlier run may take any time",
+                             "an earlier run is to come before it");
+        return;
+    }
+    w->may_be_skipped = true;
+    explain_gate_unknown(w, EXPLAIN_OVERLAP, "it is skipped if an earlier run, which waits too, is not over by then",
+                         "an earlier run is to come before it, and if that is not over by then, it is skipped");
+}
+
 static void explain_overlap(struct explain_walk *w, const struct explain_slot *s)
 {
     if (!s->holders.n) {
-        if (s->earlier && w->near)
-            explain_gate_unknown(w, EXPLAIN_OVERLAP, "an earlier run may take any time",
-                                 "an earlier run is to come before it");
+        explain_earlier(w, s);
         return;
     }
     struct explain_holder h = explain_holder_of(w, s);

@@ -359,7 +359,8 @@ def test_explain_says_that_times_are_left_out(client):
     task = daily(client, "closed")
     told = client.get(f"/v1/tasks/{task['id']}/explain").json
     assert [g["gate"] for g in told["gates"]] == ["calendar", "due_time"] and told["gate"] == "calendar", told
-    assert "is left out: " in told["explanation"] and "its next occurrence is at" in told["explanation"], told
+    days = "; ".join(f"{day(n)} is excluded by the calendar" for n in range(1, 4))
+    assert f"on are left out: {days}" in told["explanation"] and ". It is recurring, and its next occurrence is at" in told["explanation"], told
     assert (told["outcome"], told["estimate"]) == ("RUN", task["next_execution"]), told
 
 

@@ -95,6 +95,74 @@ def test_upcoming_fires_know_of_pauses_and_dependencies(client):
     assert [f["note"] for f in fires(client.get(f"/v1/tasks/{once}/upcoming"))] == ["not while it is paused"]
     child = client.create(depends_on=[once], delay="2h", target_type="NOOP")["id"]
     assert [f["note"] for f in fires(client.get(f"/v1/tasks/{child}/upcoming"))] == ["not before the tasks that it waits for have ended"]
+    due = client.create(depends_on=[once], target_type="NOOP")
+    assert fires(client.get(f"/v1/tasks/{due['id']}/upcoming")) == [{"at": due["run_at"], "note": "not before the tasks that it waits for have ended"}]
+
+
+CATCH_UP = {
+    "one": ({}, ["the latest one runs now, that of {3} (catch_up_mode)"]),
+    "all": ({"catch_up_mode": "RUN_ALL_MISSED"}, ["all of them run now (catch_up_mode)"]),
+    "none": ({"catch_up_mode": "SKIP_MISSED"}, ["none of them runs (catch_up_mode)"]),
+    "one, too old": ({"catch_up_window_seconds": 60}, ["none of them runs (catch_up_window_seconds)"]),
+    "all, too old": ({"catch_up_mode": "RUN_ALL_MISSED", "catch_up_window_seconds": 60}, ["none of them runs (catch_up_window_seconds)"]),
+    "all, some too old": ({"catch_up_mode": "RUN_ALL_MISSED", "catch_up_window_seconds": 4000}, ["2 run now, from that of {2} on (catch_up_mode)"]),
+    "all, one too many": ({"catch_up_mode": "RUN_ALL_MISSED", "max_runs": 2}, ["2 run now, from that of {1} on (catch_up_mode)"]),
+    "expires": ({"expires_after_seconds": 60}, ["none of them runs (expires_after_seconds)"]),
+}
+
+
+@pytest.mark.text("no task runs")
+@pytest.mark.parametrize("body, said", CATCH_UP.values(), ids=CATCH_UP)
+def test_upcoming_says_what_the_end_of_a_pause_runs(client, body, said):
+    """The pause ends five minutes after the third time that it takes."""
+    start = now_ms() // 1000 * 1000 + 600_000
+    end = at(start + 2 * 3600_000 + 300_000)
+    task = client.create(interval_seconds=3600, start_time=at(start), target_type="NOOP", **body)["id"]
+    told = pause(client, task, until=end)
+    wanted = said[0].format(*[""] + [at(start + n * 3600_000) for n in range(3)])
+    found = fires(client.get(f"/v1/tasks/{task}/upcoming?count=3"))
+    runs = "none of them" not in wanted
+    assert (found[0]["at"], found[0].get("skipped", False)) == (end, not runs), found
+    assert found[0]["note"] == "its pause ends; of the times that it has missed, " + wanted, found
+    next_ = at(start + 3 * 3600_000)
+    assert [f["at"] for f in found[1:2]] == ([] if "max_runs" in body else [next_]), found
+    assert told["explanation"].split("; of the times that it has missed, ")[1].split(". It")[0] == wanted.replace("now", "then"), told
+    assert (told["status"], told["outcome"], told["estimate"]) == ("PAUSED", "RUN", end if runs else next_), told
+    assert names(told) == ["paused"] + ["due_time"] * (not runs), told
+
+
+@pytest.mark.text("no task runs")
+@pytest.mark.parametrize("mode", ["RUN_ONE_NOW", "RUN_ALL_MISSED", "SKIP_MISSED"])
+def test_a_time_shortly_before_the_end_of_a_pause_is_not_missed(client, mode):
+    start = now_ms() // 1000 * 1000 + 600_000
+    task = client.create(interval_seconds=3600, start_time=at(start), catch_up_mode=mode, target_type="NOOP")["id"]
+    for late, runs in ((2000, True), (3000, mode != "SKIP_MISSED")):
+        end = at(start + late)
+        pause(client, task, until=end)
+        found = fires(client.get(f"/v1/tasks/{task}/upcoming?count=1"))
+        assert found[0]["at"] == end and found[0].get("skipped", False) is not runs, found
+        assert ("too recent to count as missed" in found[0]["note"]) is (late < 2500), found
+        assert (f"its time {at(start)} runs now" in found[0]["note"]) is (late < 2500), found
+        assert gate(client, task)["estimate"] == (end if runs else at(start + 3600_000))
+
+
+@pytest.mark.text("no task runs")
+def test_a_pause_beyond_the_end_of_a_schedule_lets_nothing_run(client):
+    start = now_ms() // 1000 * 1000 + 600_000
+    task = client.create(interval_seconds=3600, start_time=at(start), end_date=at(start + 60_000), catch_up_mode="SKIP_MISSED", target_type="NOOP")["id"]
+    told = pause(client, task, until=at(start + 120_000))
+    assert (told["outcome"], told["estimate"], names(told)) == ("ENDED", None, ["paused"]), told
+    assert told["explanation"].endswith("none of them runs (catch_up_mode). No occurrence is to come"), told
+    assert [f["skipped"] for f in fires(client.get(f"/v1/tasks/{task}/upcoming"))] == [True]
+
+
+@pytest.mark.text("no task runs")
+def test_a_short_pause_of_a_schedule_takes_nothing(client):
+    task = client.create(interval_seconds=3600, start_time=at(now_ms() + 3600_000), target_type="NOOP")
+    end = at(now_ms() + 600_000)
+    told = pause(client, task["id"], until=end)
+    assert (told["outcome"], told["estimate"], names(told)) == ("RUN", task["next_execution"], ["paused", "due_time"]), told
+    assert "missed" not in told["explanation"] and f"until {end}. It starts at {task['next_execution']}" in told["explanation"], told
 
 
 @pytest.mark.text("no task runs")
@@ -103,10 +171,17 @@ def test_upcoming_fires_know_of_a_paused_queue(client):
     assert client.request("PATCH", "/v1/queues/still", {"paused": True, "until": end}).status in (200, 201)
     hourly = client.create(interval_seconds=3600, start_time=at(now_ms() + 3600_000), queue="still", target_type="NOOP")["id"]
     once = client.create(delay="1h", queue="still", target_type="NOOP")["id"]
+    waiting = client.create(interval_seconds=3600, start_time=at(now_ms() + 3600_000), overlap_policy="QUEUE_ALL", queue="still", target_type="NOOP")["id"]
+    due = client.create(queue="still", target_type="NOOP")
     note = f"not while its queue still is paused, until {end}"
-    assert [f["note"] for f in fires(client.get(f"/v1/tasks/{hourly}/upcoming?count=2"))] == [note, None]
+    assert fires(client.get(f"/v1/tasks/{due['id']}/upcoming")) == [{"at": due["run_at"], "note": note}]
+    assert fires(client.get(f"/v1/tasks/{due['id']}/upcoming?from={at(to_ms(end) + 1)}")) == []
+    skips = note + "; skipped if the run before it is not over by then"
+    assert [f["note"] for f in fires(client.get(f"/v1/tasks/{hourly}/upcoming?count=2"))] == [skips, None]
+    assert [f["note"] for f in fires(client.get(f"/v1/tasks/{waiting}/upcoming?count=2"))] == [note, None]
     found = fires(client.get(f"/v1/upcoming?queue=still&to={at(now_ms() + 9_000_000)}"))
-    assert sorted((f["task_id"], f["note"] or "") for f in found) == sorted([(hourly, note), (hourly, ""), (once, note)]), found
+    wanted = [(hourly, skips), (hourly, ""), (waiting, note), (waiting, ""), (once, note)]
+    assert sorted((f["task_id"], f["note"] or "") for f in found) == sorted(wanted), found
 
 
 @pytest.mark.text("no task runs")
@@ -229,6 +304,24 @@ def test_a_schedule_that_starts_nothing_explains_that_its_runs_go_on(client, rec
 
 
 @pytest.mark.cluster
+def test_a_run_that_waits_for_its_next_attempt_is_said_to_go_on(client, receiver):
+    """Neither a pause nor the end of a schedule takes its retries; a cancel does."""
+    receiver.answer("/fails", *[Reply(500)] * 4, Reply(200))
+    retry = {"max_attempts": 9, "base_delay_ms": 3600_000, "max_delay_ms": 3600_000, "jitter": "NONE"}
+    made = client.create(interval_seconds=3600, retry=retry, **receiver.target("/fails"))["id"]
+    ended = client.create(interval_seconds=3600, max_runs=1, retry=retry, **receiver.target("/fails"))["id"]
+    receiver.wait("/fails", 2)
+    for one in (made, ended):
+        until(lambda: [o["attempts"] for o in client.get(f"/v1/tasks/{one}/occurrences").json["tasks"] if o["status"] == "SCHEDULED"][:1] == [1])
+    client.act(made, "pause")
+    assert "resume it; 1 run of it goes on" in gate(client, made)["explanation"]
+    client.wait_for(ended, "COMPLETED")
+    assert gate(client, ended)["explanation"].endswith("; 1 run of it goes on")
+    client.act(made, "cancel")
+    assert "goes on" not in gate(client, made)["explanation"], "a cancel takes its retries"
+
+
+@pytest.mark.cluster
 def test_a_task_without_a_slot_names_who_holds_it(client, receiver):
     hold = threading.Event()
     receiver.answer("/slow", Reply(hold=hold))
@@ -333,6 +426,24 @@ def test_occurrences_that_a_held_run_makes_be_skipped_are_told(client, receiver)
     assert (held["gate"], held["outcome"]) == ("host_breaker", "RUN"), held
     assert 15_000 < to_ms(held["estimate"]) - now_ms() < 26_000, held
     until(lambda: client.task(recurring["id"])["skipped_count"] >= 1, why="it is really skipped")
+
+
+def test_an_occurrence_behind_one_that_waits_for_its_queue_may_be_skipped(client, receiver):
+    """Both start at the end of the pause, and the later one is skipped if the other is not over at once."""
+    hold = threading.Event()
+    receiver.answer("/long", Reply(hold=hold))
+    assert client.request("PATCH", "/v1/queues/calm", {"paused": True, "until": at(now_ms() + 3600_000)}).status in (200, 201)
+    made = client.create(interval_seconds=1, overlap_policy="SKIP", queue="calm", **receiver.target("/long"))["id"]
+    def past():
+        return [o for o in client.get(f"/v1/tasks/{made}/occurrences").json["tasks"] if to_ms(o["scheduled_for"]) < now_ms()]
+
+    due = until(lambda: len(past()) > 1 and past()[-2], why="two of them wait")
+    told = gate(client, due["id"])
+    assert told["outcome"] == "UNKNOWN" and names(told)[0] == "queue_paused" and "overlap" in names(told), told
+    assert ". Whether it starts cannot be known: it is skipped if an earlier run, which waits too, is not over by then" in told["explanation"], told
+    assert client.request("PATCH", "/v1/queues/calm", {"paused": False}).status == 200
+    client.wait_for(due["id"], "SKIPPED")
+    hold.set()
 
 
 @pytest.mark.standalone("its slots and calls are those of one process")

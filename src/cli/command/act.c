@@ -273,7 +273,10 @@ static const struct option run_options[] = {
 #define AN_ID "019c3f2e-7a40-7000-8000-000000000001"
 
 ACT_COMMAND(pause, pause_options, "pause tasks until they are resumed, or until a time",
-            FILTERS "A task that is paused already stays so; --reason and --until change its pause.\n\nExamples:\n"
+            FILTERS "A task that is paused already stays so; --reason and --until change its pause.\n\n"
+                    "The pause of a recurring task takes back all its occurrences that have not begun, also those that "
+                    "are due and wait;\nwhen it ends, they count as missed, and catch_up_mode decides which of them "
+                    "run.\n\nExamples:\n"
                     "  belfry pause " AN_ID "\n"
                     "  belfry pause " AN_ID " --reason 'the mail server is down' --until 2h\n"
                     "  belfry pause --filter queue=mail,type=RECURRING --reason 'maintenance'\n");

@@ -602,6 +602,39 @@ static void a_run_that_may_be_skipped_is_said_to_depend_on_the_previous_run(void
         strstr(x.text, ". Whether it starts cannot be known: it is skipped if the previous run is not over by then"));
 }
 
+/* Its first two times have come while the queue is paused: the second one. */
+static struct explanation why_behind_an_earlier_one(struct world *w, int number, enum overlap policy)
+{
+    int64_t from_ms = w->now_ms;
+    struct task t = plain_task(number, from_ms + 1000);
+    t.kind = TASK_RECURRING;
+    t.schedule = (struct schedule){
+        .interval_ms = 5000, .time_zone = S("UTC"), .start_ms = from_ms + 1000, .end_ms = INT64_MAX, .overlap = policy
+    };
+    t.cursor_ms = from_ms + 1000;
+    add_task(w, t);
+    for (w->now_ms = from_ms; w->now_ms < from_ms + 8000; w->now_ms += 1000)
+        settle_down(w);
+    struct task second = { .id = occurrence_id(t.id, from_ms + 6000), .tenant = TENANT };
+    return why(w, &second);
+}
+
+/* Both wait for the queue, and the earlier one gets the slot first. */
+static void a_run_behind_one_that_waits_for_the_same_queue_may_be_skipped(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    put_queue(w,
+              &(struct queue_rules){ .weight = 100, .paused = true, .paused_ms = NOW, .paused_until_ms = NOW + HOUR });
+    struct explanation x = why_behind_an_earlier_one(w, 1, OVERLAP_SKIP);
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_non_null(strstr(x.text, ". Whether it starts cannot be known: it is skipped if an earlier run, which waits "
+                                   "too, is not over by then"));
+    x = why_behind_an_earlier_one(w, 2, OVERLAP_QUEUE_ALL);
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_non_null(strstr(x.text, ". When it starts cannot be known: an earlier run may take any time"));
+}
+
 /* It will be put aside, too, and a breaker may try it first. */
 static void one_of_another_priority_may_be_tried_before_it(void **state)
 {
@@ -668,6 +701,7 @@ int main(void)
         node_test(a_task_that_waits_for_a_connection_has_not_started),
         node_test(a_run_that_a_breaker_holds_makes_the_next_one_be_skipped),
         node_test(a_run_that_may_be_skipped_is_said_to_depend_on_the_previous_run),
+        node_test(a_run_behind_one_that_waits_for_the_same_queue_may_be_skipped),
         node_test(one_of_another_priority_may_be_tried_before_it),
         node_test(a_task_for_outside_workers_waits_for_one_that_asks),
     };

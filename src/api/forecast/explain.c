@@ -5,19 +5,19 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "api/forecast/explain_shared.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
 #include "api/workflow/waits.h"
 #include "base/rfc3339.h"
 #include "core/task/pause.h"
-#include "core/time/recurrence_shown.h"
 
 #define STOPPED_RUN       "it is being stopped, and no step starts; "
 #define PAUSED_STEPS      "steps that run finish, and no other starts"
 #define EXPLAIN_RESUME_IT "a person must resume it"
 #define EXPLAIN_THEY_END  "nobody knows when they end"
-enum { HOLDERS_SHOWN = 10, NOTE_MAX = 1024, BEGUN_MAX = 1000 };
+enum { BEGUN_ARENA = 64 << 20 };
 
 /* ---- the answer ---- */
 
@@ -43,14 +43,6 @@ static bool explain_has_gate(const struct explanation *x, enum explain_gate gate
     return false;
 }
 
-/* What is known by another name than its id. */
-struct explain_names {
-    struct run_place place;
-    struct str holders[SLOTS_MAX][HOLDERS_SHOWN]; /* the names of tasks that hold its slots; empty: none */
-    int64_t deadline_ms;                          /* of its run; 0: none */
-    char begun[64]; /* of a recurring task that starts nothing: its runs under way, as the end of a sentence */
-};
-
 /* The holders of the slot that it waits for. */
 static void explain_write_holders(struct jw *w, const struct explain_facts *facts, const struct explain_names *names,
                                   const struct explanation *x)
@@ -62,7 +54,7 @@ static void explain_write_holders(struct jw *w, const struct explain_facts *fact
             continue;
         jw_key(w, "holders");
         jw_array(w);
-        for (size_t k = 0; k < min_of(s->holders.n, (size_t)HOLDERS_SHOWN); k++) {
+        for (size_t k = 0; k < min_of(s->holders.n, (size_t)EXPLAIN_HOLDERS_SHOWN); k++) {
             jw_object(w);
             jw_kv_uuid(w, "task_id", s->holders.v[k].task);
             if (names->holders[i][k].n)
@@ -116,8 +108,8 @@ static void explain_add_deadline(const struct explain_names *names, struct expla
     snprintf(x->text + n, sizeof x->text - n, ". %s", text);
 }
 
-static enum handled explain_respond(struct request *q, const struct task *t, const struct explain_facts *facts,
-                                    const struct explanation *told)
+enum handled explain_respond(struct request *q, const struct task *t, const struct explain_facts *facts,
+                             const struct explanation *told)
 {
     const struct explain_names *names = q->context;
     struct explanation with_deadline = *told;
@@ -187,7 +179,7 @@ static enum err explain_hold_by_tasks(struct request *q, struct reader *r, const
     if (reader_links(r, q->who.tenant, t->id, &q->arena, &l, e))
         return e->code;
     cleanup_with(buf_release) struct buf text;
-    buf_init(&text, NOTE_MAX);
+    buf_init(&text, EXPLAIN_NOTE_MAX);
     uint32_t open = l.expected - l.counts.arrived;
     size_t shown = 0;
     for (size_t i = 0; i < l.parent_count && shown < PARENTS_SHOWN; i++) {
@@ -208,7 +200,7 @@ static enum err explain_hold_by_steps(struct request *q, struct reader *r, const
                                       struct explain_holds *holds, struct error *e)
 {
     cleanup_with(buf_release) struct buf text;
-    buf_init(&text, NOTE_MAX);
+    buf_init(&text, EXPLAIN_NOTE_MAX);
     if (run_write_waits(q, r, t, &text, e))
         return e->code;
     explain_hold(holds, EXPLAIN_DEPENDENCY, 0, EXPLAIN_THEY_END, "it waits for %s", buf_cstr(&text));
@@ -249,9 +241,9 @@ static enum err explain_find_pause(struct request *q, struct reader *r, struct t
 /* A run that a user has paused, or one that is being stopped. */
 struct explain_stop {
     bool is_paused, stops;
-    int64_t until_ms;          /* of the pause; 0: not known */
-    char text[NOTE_MAX];       /* of the pause */
-    char what[UUID_TEXT + 16]; /* is to be resumed: "it", "the run ID" */
+    int64_t until_ms;            /* of the pause; 0: not known */
+    char text[EXPLAIN_NOTE_MAX]; /* of the pause */
+    char what[UUID_TEXT + 16];   /* is to be resumed: "it", "the run ID" */
 };
 
 static enum err explain_run_pause(struct request *q, struct reader *r, const struct task *t, struct explain_stop *ret,
@@ -300,7 +292,7 @@ static enum handled explain_workflow(struct request *q, struct reader *r, const 
     struct explanation x = { .position = -1 };
     struct explain_stop stop;
     cleanup_with(buf_release) struct buf text;
-    buf_init(&text, NOTE_MAX);
+    buf_init(&text, EXPLAIN_NOTE_MAX);
     if (explain_run_stop(q, r, t, &stop, &e) || run_write_waits(q, r, t, &text, &e))
         return request_fail(q, &e);
     const char *resume = stop.until_ms ? "" : "; resume ", *what = stop.until_ms ? "" : stop.what;
@@ -354,20 +346,36 @@ static enum handled explain_signal(struct request *q, const struct task *t, cons
 
 /* ---- reasons in the row ---- */
 
-/* Neither a pause nor a cancel ends the runs of a recurring task that have begun. */
+/* A run that has begun is RUNNING, or waits for its next attempt. */
+static bool explain_goes_on(const struct task *run, int64_t now_ms)
+{
+    return task_has_fired(run) || task_shown_state(run, now_ms) == TASK_RUNNING;
+}
+
+/* Neither the pause of a recurring task nor its end takes the runs that have begun. If not all can be looked at, there
+ * may be more. */
 static enum err explain_count_begun(struct request *q, struct reader *r, const struct task *t, struct error *e)
 {
     struct explain_names *names = q->context;
-    struct task_filter running = {
-        .tenant = t->tenant, .parent = t->id, .states = 1u << TASK_RUNNING, .shown_at_ms = q->now_ms
-    };
+    struct task_filter f = { .tenant = t->tenant,
+                             .parent = t->id,
+                             .states = 1u << TASK_RUNNING | 1u << TASK_SCHEDULED | 1u << TASK_BLOCKED,
+                             .shown_at_ms = q->now_ms,
+                             .limit = LIST_MAX,
+                             .brief = true };
+    struct task_page page = { 0 };
     size_t n = 0;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, BEGUN_ARENA);
     if (t->kind != TASK_RECURRING || (t->state != TASK_PAUSED && !task_is_final(t->state)))
         return ERR_OK;
-    if (reader_count(r, &running, BEGUN_MAX, &n, e))
-        return e->code;
+    enum err rc = reader_list(r, &f, &a, &page, e);
+    if (rc && rc != ERR_LIMIT)
+        return rc;
+    for (size_t i = 0; i < page.tasks.n; i++)
+        n += explain_goes_on(&page.tasks.v[i], q->now_ms);
     if (n > 0)
-        snprintf(names->begun, sizeof names->begun, "; %zu%s run%s of it go%s on", n, n == BEGUN_MAX ? " or more" : "",
+        snprintf(names->begun, sizeof names->begun, "; %zu%s run%s of it go%s on", n, page.more || rc ? " or more" : "",
                  n == 1 ? "" : "s", n == 1 ? "es" : "");
     return ERR_OK;
 }
@@ -427,15 +435,12 @@ static enum err explain_hold_paused(struct request *q, struct reader *r, const s
     const struct explain_names *names = q->context;
     struct pause p;
     cleanup_with(buf_release) struct buf text;
-    buf_init(&text, NOTE_MAX);
+    buf_init(&text, EXPLAIN_NOTE_MAX);
     if (!task_pause(t, &q->arena, &p))
         return explain_hold_with_run(q, r, t, holds, e);
     explain_write_pause(&text, "it", &p);
-    const char *why = !p.until_ms                 ? EXPLAIN_RESUME_IT
-                      : t->kind == TASK_RECURRING ? "what comes next is decided when it is resumed"
-                                                  : NULL;
-    explain_hold(holds, EXPLAIN_PAUSED, p.until_ms, why, "%s%s%s", buf_cstr(&text), p.until_ms ? "" : "; resume it",
-                 names->begun);
+    explain_hold(holds, EXPLAIN_PAUSED, p.until_ms, p.until_ms ? NULL : EXPLAIN_RESUME_IT, "%s%s%s", buf_cstr(&text),
+                 p.until_ms ? "" : "; resume it", names->begun);
     return ERR_OK;
 }
 
@@ -455,22 +460,7 @@ static enum err explain_read_holds(struct request *q, struct reader *r, const st
 
 /* ---- gates that the node knows ---- */
 
-struct explain_query {
-    struct explain_answer answer;
-    struct request *q;
-    struct task task; /* that the node explains */
-    struct task row;  /* the same as it is stored */
-    struct explain_holds holds;
-    struct explain_facts facts;
-    /* of a recurring task, whose next occurrence that is */
-    struct task recurring;
-    struct recurrence rule;
-    struct rule_base base;
-    struct occurrence next;
-    struct explain_step left_out; /* text empty: no time of the schedule is left out before it */
-};
-
-static struct explain_query *explain_query_new(struct request *q, const struct task *t)
+struct explain_query *explain_query_new(struct request *q, const struct task *t)
 {
     struct explain_query *query = arena_new(&q->arena, struct explain_query);
     assert(query); /* there is room for a small object */
@@ -486,7 +476,7 @@ static void explain_read_holders(struct request *q, struct reader *r, const stru
 {
     struct explain_names *names = q->context;
     for (size_t i = 0; i < f->slot_count; i++) {
-        for (size_t k = 0; k < min_of(f->slots[i].holders.n, (size_t)HOLDERS_SHOWN); k++) {
+        for (size_t k = 0; k < min_of(f->slots[i].holders.n, (size_t)EXPLAIN_HOLDERS_SHOWN); k++) {
             struct task t;
             struct run_place p;
             struct error ignored;
@@ -529,15 +519,15 @@ static void explain_name_in(const struct request *q, const struct explain_facts 
         explain_replace(text, size, (size_t)(at - text), (size_t)(end + 1 - at), (struct str){ map, (size_t)n });
 }
 
-static void explain_use_names(const struct request *q, const struct explain_facts *f, struct explanation *x)
+void explain_use_names(const struct request *q, const struct explain_facts *f, struct explanation *x)
 {
     explain_name_in(q, f, x->text, sizeof x->text);
     for (size_t i = 0; i < x->n; i++)
         explain_name_in(q, f, x->steps[i].text, sizeof x->steps[i].text);
 }
 
-static enum handled explain_ask_node(struct request *q, struct reader *r, struct explain_query *query,
-                                     void (*done)(struct explain_answer *answer))
+enum handled explain_ask_node(struct request *q, struct reader *r, struct explain_query *query,
+                              void (*done)(struct explain_answer *answer))
 {
     struct api_server *s = q->server;
     struct error e = { 0 };
@@ -605,149 +595,7 @@ static enum handled explain_worker(struct request *q, struct reader *r, const st
     return explain_ask_node(q, r, explain_query_new(q, t), explain_on_node_answer);
 }
 
-/* ---- recurring tasks ---- */
-
-static enum handled explain_no_occurrence(struct request *q, const struct task *t)
-{
-    struct explanation x = { .outcome = EXPLAIN_WILL_ENDED, .position = -1 };
-    bool runs_used_up = t->schedule.max_runs && t->runs_count >= t->schedule.max_runs;
-    explain_state(&x, EXPLAIN_SCHEDULE_END, "it is recurring, and no occurrence is to come: %s",
-                  runs_used_up                      ? "it has had all its max_runs"
-                  : t->schedule.end_ms != INT64_MAX ? "its end_date comes first"
-                                                    : "its schedule names no further time");
-    return explain_respond(q, t, NULL, &x);
-}
-
-/* The first time of the schedule before the next occurrence that does not run, with those of its day, and why. */
-static void explain_left_out(struct explain_query *query)
-{
-    struct occurrence o;
-    char when[RFC3339_TEXT + 1];
-    cleanup_with(buf_release) struct buf note;
-    buf_init(&note, NOTE_MAX);
-    if (!recurrence_next_shown(&query->rule, query->q->now_ms, &o) || o.fires || o.at_ms >= query->next.at_ms)
-        return;
-    occurrence_explain(&query->rule, &o, &note);
-    rfc3339_format(o.at_ms, when);
-    query->left_out.gate = EXPLAIN_CALENDAR;
-    query->left_out.until_ms = query->next.at_ms;
-    snprintf(query->left_out.text, sizeof query->left_out.text,
-             o.count > 1 ? "its times from %s on are left out: %s" : "its time %s is left out: %s", when,
-             buf_cstr(&note));
-}
-
-/* The sentence about the occurrence, without what it says first: that it is due. */
-static const char *explain_rest(const struct explanation *x)
-{
-    size_t n = strlen(x->steps[0].text);
-    return strncmp(x->text, x->steps[0].text, n) == 0 ? x->text + n : "";
-}
-
-/* The occurrence's row is of no interest to the reader: its steps are those of the recurring task. */
-static void explain_name_next(const struct explain_query *query, struct explanation *x)
-{
-    char when[RFC3339_TEXT + 1], first[EXPLAIN_TEXT], text[EXPLAIN_SENTENCE];
-    cleanup_with(buf_release) struct buf note;
-    buf_init(&note, NOTE_MAX);
-    rfc3339_format(query->next.at_ms, when);
-    occurrence_explain(&query->rule, &query->next, &note);
-    snprintf(first, sizeof first, "it is recurring, and its next occurrence is at %s%s%s%s", when, note.n ? " (" : "",
-             note.n ? buf_cstr(&note) : "", note.n ? ")" : "");
-    bool is_due_step = x->n && (x->steps[0].gate == EXPLAIN_DUE_TIME || x->steps[0].gate == EXPLAIN_ARMED);
-    snprintf(text, sizeof text, "%s%s%s", first, is_due_step ? "" : ": ", is_due_step ? explain_rest(x) : x->text);
-    memcpy(x->text, text, sizeof x->text);
-    if (!is_due_step)
-        return;
-    x->steps[0].gate = x->gate = EXPLAIN_DUE_TIME;
-    memcpy(x->steps[0].text, first, sizeof x->steps[0].text);
-}
-
-/* If a run that waits makes occurrences be skipped: from when on they are not. */
-static void explain_say_resumes(const struct explain_query *query, struct explanation *x)
-{
-    struct occurrence after;
-    char next[RFC3339_TEXT + 1];
-    size_t n = strlen(x->text);
-    if (x->outcome != EXPLAIN_WILL_SKIPPED || !x->resumes_ms || !recurrence_next(&query->rule, x->resumes_ms, &after))
-        return;
-    rfc3339_format(after.at_ms, next);
-    snprintf(x->text + n, sizeof x->text - n,
-             ". All occurrences until then are skipped; the next one is at %s, if that run is over by then", next);
-}
-
-static void explain_add_left_out(const struct explain_query *query, struct explanation *x)
-{
-    char text[EXPLAIN_SENTENCE];
-    if (!query->left_out.text[0])
-        return;
-    snprintf(text, sizeof text, "%s. %s", query->left_out.text, x->text);
-    memcpy(x->text, text, sizeof x->text);
-    x->n = min_of(x->n, (size_t)EXPLAIN_STEPS_MAX - 1);
-    memmove(&x->steps[1], &x->steps[0], x->n * sizeof x->steps[0]);
-    x->steps[0] = query->left_out;
-    x->n++;
-    x->gate = EXPLAIN_CALENDAR;
-}
-
-static void explain_on_occurrence_answer(struct explain_answer *a)
-{
-    struct explain_query *query = container_of(a, struct explain_query, answer);
-    struct explanation *x = &a->explanation;
-    explain_name_next(query, x);
-    explain_say_resumes(query, x);
-    explain_add_left_out(query, x);
-    explain_respond(query->q, &query->recurring, &query->facts, x);
-    rule_base_release(&query->base);
-    request_answer(query->q);
-}
-
-/* The next occurrence as it is stored, or as it will be. */
-static enum err explain_next_row(struct request *q, struct reader *r, struct explain_query *query, struct error *e)
-{
-    const struct task *t = &query->recurring;
-    struct uuid id = occurrence_id(t->id, query->next.scheduled_ms);
-    enum err rc = reader_get(r, t->tenant, id, &q->arena, &query->task, e);
-    bool waits =
-        query->task.state == TASK_SCHEDULED || query->task.state == TASK_BLOCKED || query->task.state == TASK_RUNNING;
-    query->row = query->task;
-    if (rc != ERR_NOT_FOUND && (rc || waits))
-        return rc;
-    query->row.state = TASK_BLOCKED; /* it is not stored */
-    query->task = *t;
-    query->task.id = id;
-    query->task.kind = TASK_OCCURRENCE;
-    query->task.state = TASK_SCHEDULED;
-    query->task.parent = t->id;
-    query->task.due_ms = query->next.at_ms;
-    query->task.scheduled_ms = query->next.scheduled_ms;
-    query->task.overlap = t->schedule.overlap;
-    query->task.attempts = query->task.losses = 0;
-    query->task.last_error = S("");
-    return ERR_OK;
-}
-
-static enum handled explain_recurring(struct request *q, struct reader *r, const struct task *t)
-{
-    struct task_context c = request_context(q);
-    struct error e = { 0 };
-    int64_t next_ms;
-    if (!task_next_execution(t, &c, &next_ms))
-        return explain_no_occurrence(q, t);
-    struct explain_query *query = explain_query_new(q, t);
-    query->recurring = *t;
-    if (task_rule(t, c.zones, c.catalog, &query->rule, &query->base, &e))
-        return request_fail(q, &e);
-    if (!recurrence_next(&query->rule, next_ms, &query->next)) {
-        rule_base_release(&query->base);
-        return explain_no_occurrence(q, t);
-    }
-    explain_left_out(query);
-    if (explain_next_row(q, r, query, &e)) {
-        rule_base_release(&query->base);
-        return request_fail(q, &e);
-    }
-    return explain_ask_node(q, r, query, explain_on_occurrence_answer);
-}
+/* ---- the question ---- */
 
 /* The task itself, behind what it waits for. */
 static enum handled explain_own(struct request *q, struct reader *r, const struct task *t,
@@ -787,5 +635,7 @@ enum handled tasks_explain(struct request *q, struct reader *r)
         return explain_signal(q, &t, &names->place, &holds);
     if (t.target == TARGET_WORKER && t.state == TASK_RUNNING)
         return explain_worker(q, r, &t);
+    if (t.kind == TASK_RECURRING && task_paused_until_ms(&t))
+        return explain_recurring_paused(q, r, &t, &holds);
     return explain_own(q, r, &t, &holds);
 }

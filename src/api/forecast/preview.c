@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/forecast/resumption.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
@@ -47,6 +48,7 @@ static const struct query_field preview_upcoming_fields[] = {
 /* What holds all fires of a task up to a time. */
 struct preview_hold {
     int64_t until_ms; /* 0: nothing holds them; INT64_MAX: nobody knows until when */
+    bool may_skip;    /* a fire that it holds is skipped if the run before is not over by then (overlap SKIP) */
     char text[HOLD_MAX];
 };
 
@@ -64,6 +66,7 @@ static struct preview_hold preview_hold_of(struct request *q, const struct task 
         h.until_ms = INT64_MAX;
         snprintf(h.text, sizeof h.text, "not before the tasks that it waits for have ended");
     } else if (queue_is_paused(&r, q->now_ms)) {
+        h.may_skip = t->kind == TASK_RECURRING && t->schedule.overlap == OVERLAP_SKIP;
         h.until_ms = r.paused_until_ms ? r.paused_until_ms : INT64_MAX;
         rfc3339_format(r.paused_until_ms, until);
         snprintf(h.text, sizeof h.text, "not while its queue " STR_FMT " is paused%s%s",
@@ -76,7 +79,8 @@ static struct preview_hold preview_hold_of(struct request *q, const struct task 
 static void preview_add_hold(struct buf *note, const struct preview_hold *h, int64_t at_ms)
 {
     if (at_ms < h->until_ms)
-        buf_printf(note, "%s%s", note->n ? "; " : "", h->text);
+        buf_printf(note, "%s%s%s", note->n ? "; " : "", h->text,
+                   h->may_skip ? "; skipped if the run before it is not over by then" : "");
 }
 
 static void preview_write_at(struct jw *w, int64_t at_ms, bool fires, struct buf *note, const struct preview_hold *h)
@@ -100,19 +104,20 @@ static void preview_write_fire(struct jw *w, const struct recurrence *rule, cons
     preview_write_at(w, o->at_ms, o->fires, &note, h);
 }
 
-/* At the end of a pause, catch_up_mode decides over the times that were missed. Returns whether one runs then. */
-static bool preview_write_resume(struct jw *w, const struct task *t, int64_t until_ms, const struct preview_hold *h)
+/* The end of its pause, if times have come by then. */
+static void preview_write_resume(struct jw *w, const struct task *t, int64_t until_ms, const struct resumption *at_end,
+                                 const struct preview_hold *h)
 {
-    static const char *const runs[] = { [CATCH_UP_ONE] = "the latest one runs now",
-                                        [CATCH_UP_ALL] = "all of them run now",
-                                        [CATCH_UP_NONE] = "none of them runs" };
-    bool fires = t->schedule.catch_up != CATCH_UP_NONE;
-    cleanup_with(buf_release) struct buf note;
+    struct preview_hold held = *h;
+    cleanup_with(buf_release) struct buf note, what;
     buf_init(&note, NOTE_MAX);
-    buf_printf(&note, "its pause ends; of the times that it has missed, %s (catch_up_mode)",
-               runs[t->schedule.catch_up]);
-    preview_write_at(w, until_ms, fires, &note, h);
-    return fires;
+    buf_init(&what, NOTE_MAX);
+    resumption_explain(at_end, t, "now", &what);
+    if (!what.n)
+        return;
+    buf_printf(&note, "its pause ends; " STR_FMT, STR_ARG(buf_str(&what)));
+    held.may_skip = h->may_skip && at_end->overlap == OVERLAP_SKIP;
+    preview_write_at(w, until_ms, resumption_runs(at_end, t), &note, &held);
 }
 
 /* The runs that max_runs still allows. runs_count includes those before the cursor. */
@@ -123,16 +128,14 @@ static int64_t preview_runs_left(const struct task *t)
 
 /* Skipped occurrences are shown in their place, but do not count among the fires asked for. */
 static void preview_write_fires(struct jw *w, const struct task *t, const struct recurrence *rule, int64_t count,
-                                int64_t from_ms, const struct preview_hold *h)
+                                int64_t from_ms, const struct resumption *at_end, const struct preview_hold *h)
 {
     struct occurrence o;
-    int64_t left = preview_runs_left(t), resumes_ms = task_paused_until_ms(t);
+    int64_t left = preview_runs_left(t) - at_end->runs, resumes_ms = task_paused_until_ms(t);
     size_t fires = 0;
     if (from_ms < resumes_ms) {
-        bool missed = recurrence_next_before(rule, from_ms, resumes_ms, &o);
-        bool runs = missed && left > 0 && preview_write_resume(w, t, resumes_ms, h);
-        fires += runs;
-        left -= runs;
+        preview_write_resume(w, t, resumes_ms, at_end, h);
+        fires += resumption_runs(at_end, t);
         from_ms = resumes_ms;
     }
     for (size_t lines = 0; lines < 2 * COUNT_MAX && fires < (size_t)count; lines++) {
@@ -146,12 +149,15 @@ static void preview_write_fires(struct jw *w, const struct task *t, const struct
     }
 }
 
-static void preview_write_once(struct jw *w, const struct task *t, int64_t from_ms, const struct preview_hold *h)
+/* A task whose time has come, but that is held beyond from_ms, is still to start. */
+static void preview_write_once(struct jw *w, const struct task *t, int64_t now_ms, int64_t from_ms,
+                               const struct preview_hold *h)
 {
     int64_t resumes_ms = task_paused_until_ms(t), at_ms = max_of(t->due_ms, resumes_ms);
+    bool waits = task_shown_state(t, now_ms) != TASK_RUNNING && from_ms < h->until_ms;
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, NOTE_MAX);
-    if (at_ms < from_ms)
+    if (at_ms < from_ms && !waits)
         return;
     buf_text(&note, t->attempts ? "a retry" : "");
     if (resumes_ms > t->due_ms)
@@ -180,14 +186,20 @@ static void preview_write_warnings(struct jw *w, struct request *q, const struct
     jw_array_end(w);
 }
 
-static enum handled preview_answer(struct request *q, const struct task *t, const struct upcoming_params *p)
+/* reader NULL: of a task that is not stored. */
+static enum handled preview_answer(struct request *q, struct reader *r, const struct task *t,
+                                   const struct upcoming_params *p)
 {
     struct error e = { 0 };
+    struct resumption at_end = { 0 };
+    int64_t resumes_ms = task_paused_until_ms(t);
     struct recurrence rule;
     cleanup_with(rule_base_release) struct rule_base base = { 0 };
     bool recurring = t->kind == TASK_RECURRING;
     struct preview_hold hold = preview_hold_of(q, t);
     if (recurring && task_rule(t, q->server->setup.zones, q->server->setup.catalog, &rule, &base, &e))
+        return request_fail(q, &e);
+    if (r && recurring && resumes_ms && resumption_read(r, t, &rule, max_of(resumes_ms, q->now_ms), &at_end, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
@@ -196,9 +208,9 @@ static enum handled preview_answer(struct request *q, const struct task *t, cons
     jw_array(&w);
     if (recurring && !task_is_final(t->state)) {
         preview_write_fires(&w, t, &rule, p->count, max_of(p->from_ms, spawn_decided_until(t, &rule, q->now_ms)),
-                            &hold);
+                            &at_end, &hold);
     } else if (!task_is_final(t->state)) {
-        preview_write_once(&w, t, p->from_ms, &hold);
+        preview_write_once(&w, t, q->now_ms, p->from_ms, &hold);
     }
     jw_array_end(&w);
     preview_write_warnings(&w, q, t, recurring && !task_is_final(t->state) ? &rule : NULL);
@@ -214,7 +226,7 @@ enum handled upcoming_of_task(struct request *q, struct reader *r)
     if (query_read(q->query, preview_upcoming_fields, array_count(preview_upcoming_fields), &p, &q->arena, &e) ||
         request_get_task(q, r, &t, &e))
         return request_fail(q, &e);
-    return preview_answer(q, &t, &p);
+    return preview_answer(q, r, &t, &p);
 }
 
 enum handled preview_body(struct request *q, struct reader *r)
@@ -232,7 +244,7 @@ enum handled preview_body(struct request *q, struct reader *r)
         return request_fail(q, &e);
     if (t.kind != TASK_RECURRING)
         p.from_ms = min_of(p.from_ms, t.due_ms);
-    return preview_answer(q, &t, &p);
+    return preview_answer(q, NULL, &t, &p);
 }
 
 /* ---- all tasks between two times ---- */
