@@ -33,8 +33,9 @@ struct node_fleet {
     struct reconcile *reconcile;
     struct fenced_id *settled; /* settled here and claimed by another node, which is notified after the batch */
     size_t settled_count, settled_cap;
-    bool comes_again;   /* one of them is SCHEDULED again, and its lane may be unknown here */
-    size_t io_requests; /* in flight, of node_fleet.c itself */
+    bool comes_again;      /* one of them is SCHEDULED again, and its lane may be unknown here */
+    size_t io_requests;    /* in flight, of node_fleet.c itself */
+    bool abort_is_failing; /* the last request to abort a task failed, and that was logged */
     bool begun;
     struct worker_group own; /* this process as the only worker */
     struct arena own_arena;

@@ -26,6 +26,7 @@ enum {
     RULE_SIXTH, /* not a part: BYDAY has a number above WEEKDAYS_OF_MONTH */
     WEEKDAYS_OF_MONTH = 5,
     INTERVAL_MAX = 32767, /* of libical */
+    TIMES_MAX = 24,       /* of a day: libical tries each on every day, and cannot be interrupted */
 };
 
 enum { FREQ_SECONDLY, FREQ_MINUTELY, FREQ_HOURLY, FREQ_DAILY, FREQ_WEEKLY, FREQ_MONTHLY, FREQ_YEARLY };
@@ -67,6 +68,7 @@ enum {
                 SET(RULE_BYMONTH) | SET(RULE_BYSETPOS),
     BY_PARTS = SET(RULE_BYSECOND) | SET(RULE_BYMINUTE) | SET(RULE_BYHOUR) | SET(RULE_BYDAY) | SET(RULE_BYMONTHDAY) |
                SET(RULE_BYYEARDAY) | SET(RULE_BYWEEKNO) | SET(RULE_BYMONTH),
+    TIME_PARTS = SET(RULE_BYSECOND) | SET(RULE_BYMINUTE) | SET(RULE_BYHOUR),
     BELOW_YEAR = SET(FREQ_DAILY) | SET(FREQ_WEEKLY) | SET(FREQ_MONTHLY),
     BELOW_DAY = SET(FREQ_SECONDLY) | SET(FREQ_MINUTELY) | SET(FREQ_HOURLY),
 };
@@ -118,6 +120,7 @@ struct rule_reading {
     struct error *e;
     unsigned parts;
     unsigned frequency; /* a set of one */
+    size_t times;       /* of a day */
 };
 
 /* Index of the word that the text ends in, or -1. */
@@ -206,15 +209,18 @@ static enum err ical_rule_take_part(struct rule_reading *g, struct str name, str
                          g->line, part->name);
     g->parts |= SET(id);
     char separator = (BY_PARTS | SET(RULE_BYSETPOS)) & SET(id) ? ',' : ';'; /* the others have one value */
-    while (str_cut(&values, separator, &value))
+    size_t n = 0;
+    for (; str_cut(&values, separator, &value); n++)
         if (!ical_rule_take_value(g, id, str_trim(value)))
             return ical_rule_refuse_value(g, part, str_trim(value));
+    if (TIME_PARTS & SET(id))
+        g->times = min_of(g->times * n, (size_t)TIMES_MAX + 1);
     return ERR_OK;
 }
 
 enum err ical_rule_check(struct str text, size_t line, struct ical_rule *ret, struct error *e)
 {
-    struct rule_reading g = { .line = line, .e = e };
+    struct rule_reading g = { .line = line, .e = e, .times = 1 };
     struct str piece;
     while (str_cut(&text, ';', &piece)) {
         size_t equals = str_find(piece, '=', 0);
@@ -229,6 +235,11 @@ enum err ical_rule_check(struct str text, size_t line, struct ical_rule *ret, st
     for (size_t i = 0; i < array_count(rule_bans); i++)
         if (ical_rule_is_banned(&rule_bans[i], g.parts, g.frequency))
             return error_set(e, ERR_INVALID, "line %zu: the RRULE %s", line, rule_bans[i].says);
+    if (g.times > TIMES_MAX)
+        return error_set(e, ERR_INVALID,
+                         "line %zu: the RRULE has more than %d times a day; only its days count, so "
+                         "remove BYMINUTE, BYSECOND or values of BYHOUR",
+                         line, TIMES_MAX);
     *ret = (struct ical_rule){ line, g.parts };
     return ERR_OK;
 }

@@ -241,6 +241,24 @@ int cron_next_in_day(const struct cron *c, int from)
     return hour < 0 ? -1 : cron_time_of_day(hour, cron_next_bit(c->minutes, 0), cron_next_bit(c->seconds, 0));
 }
 
+static int cron_count_bits(uint64_t set, int from)
+{
+    return __builtin_popcountll(set >> from);
+}
+
+int cron_count_in_day(const struct cron *c, int from, int *ret_last)
+{
+    int first = cron_next_in_day(c, from);
+    if (first < 0)
+        return 0;
+    const int hour = first / HOUR_S, minute = first % HOUR_S / MINUTE_S, second = first % MINUTE_S;
+    const int in_minute = __builtin_popcountll(c->seconds), in_hour = __builtin_popcountll(c->minutes) * in_minute;
+    *ret_last = cron_time_of_day(31 - __builtin_clz(c->hours), 63 - __builtin_clzll(c->minutes),
+                                 63 - __builtin_clzll(c->seconds));
+    return cron_count_bits(c->hours, hour + 1) * in_hour + cron_count_bits(c->minutes, minute + 1) * in_minute +
+           cron_count_bits(c->seconds, second);
+}
+
 /* One month of a search, and the day of it from which on days count. */
 struct cron_month {
     int64_t start; /* its first day */

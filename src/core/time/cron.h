@@ -44,6 +44,8 @@ int64_t cron_next(const struct cron *c, int64_t local);
 /* Whether this day matches, and the first matching second of a day at or after `from` (0..86399), or -1. */
 bool cron_matches_day(const struct cron *c, int64_t day);
 int cron_next_in_day(const struct cron *c, int from);
+/* How many seconds of a day match at or after `from` (0..86399), and the last of them. 0: none, *ret_last stays. */
+int cron_count_in_day(const struct cron *c, int from, int *ret_last);
 
 /* The first matching day at or after `day`, or INT64_MAX. */
 int64_t cron_next_day(const struct cron *c, int64_t day);

@@ -34,6 +34,15 @@ static bool skip_target_day(const struct recurrence *r, int64_t day, int64_t *re
            calendar_business_day(r->calendar, day, r->calendar_policy == CALENDAR_NEXT_DAY ? 1 : -1, ret);
 }
 
+/* Whether the clock is not changed on these days, and all their times are within start and end. */
+static bool skip_days_are_plain(const struct recurrence *r, int64_t first, int64_t last)
+{
+    int64_t begins = recurrence_day_begins_ms(r, first), ends = recurrence_day_begins_ms(r, last + 1);
+    struct tz_span span = tz_span_at(r->zone, floor_div(begins, 1000));
+    return floor_div(begins, 1000) > span.from && recurrence_ceil_seconds(ends) < span.until &&
+           skip_is_within(r, begins) && skip_is_within(r, ends);
+}
+
 /* ---- intervals ---- */
 
 static enum skip_fate skip_step_fate(const struct recurrence *r, int64_t day, int64_t step)
@@ -52,13 +61,7 @@ static enum skip_fate skip_step_fate(const struct recurrence *r, int64_t day, in
 static bool skip_day_is_uniform(const struct recurrence *r, int64_t day)
 {
     int64_t target;
-    if (!skip_target_day(r, day, &target))
-        return true;
-    int64_t begins = recurrence_day_begins_ms(r, min_of(day, target)),
-            ends = recurrence_day_begins_ms(r, max_of(day, target) + 1);
-    struct tz_span span = tz_span_at(r->zone, floor_div(begins, 1000));
-    return floor_div(begins, 1000) > span.from && recurrence_ceil_seconds(ends) < span.until &&
-           skip_is_within(r, begins) && skip_is_within(r, ends);
+    return !skip_target_day(r, day, &target) || skip_days_are_plain(r, min_of(day, target), max_of(day, target));
 }
 
 /* The steps from `step` on, of its day, with the same fate. */
@@ -106,12 +109,27 @@ static bool skip_second_arrives(const struct recurrence *r, int64_t target, int 
     return skip_is_within(r, recurrence_instant_of_local_ms(r, (target * DAY_S + second) * 1000));
 }
 
+/* Of a plain day whose times all have the same fate: they are counted without looking at each. */
+static bool skip_run_of_plain_day(const struct recurrence *r, int64_t day, int64_t from_ms, enum skip_fate fate,
+                                  struct occurrence *ret)
+{
+    int64_t begins = recurrence_day_begins_ms(r, day),
+            from = max_of(recurrence_ceil_seconds(from_ms) - begins / 1000, (int64_t)0);
+    int last, count = fate != FATE_MOVED && from < DAY_S ? cron_count_in_day(&r->cron, (int)from, &last) : 0;
+    if (count)
+        skip_set(ret, begins + (int64_t)cron_next_in_day(&r->cron, (int)from) * 1000, begins + (int64_t)last * 1000,
+                 count, skip_note(fate));
+    return count > 0;
+}
+
 /* The first run of the day at or after from_ms that does not fire elsewhere. */
 static bool skip_run_of_day(const struct recurrence *r, int64_t day, int64_t from_ms, struct occurrence *ret)
 {
     int64_t count = 0, target;
     enum skip_fate fate = FATE_MOVED;
     const enum skip_fate day_fate = skip_day_fate(r, day, &target);
+    if (skip_days_are_plain(r, day, day) && (day_fate != FATE_MOVED || skip_days_are_plain(r, target, target)))
+        return skip_run_of_plain_day(r, day, from_ms, day_fate, ret);
     for (int s = cron_next_in_day(&r->cron, 0); s >= 0; s = s < DAY_S - 1 ? cron_next_in_day(&r->cron, s + 1) : -1) {
         int64_t at = recurrence_instant_of_local_ms(r, (day * DAY_S + s) * 1000);
         if (at < from_ms)

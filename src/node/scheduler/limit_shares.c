@@ -25,6 +25,7 @@ struct limit_shares {
     struct pending_op pending;
     struct moment now;
     int64_t sent_ms;  /* steady: when the operation in flight was sent */
+    bool is_failing;  /* the last operation failed, and that was logged */
     bool was_stopped; /* for a while since the operation was sent: its tokens are as old as that */
 };
 
@@ -389,8 +390,9 @@ static void limit_shares_on_taken(struct op *op)
 {
     struct limit_shares *s = op->context;
     bool is_ours = uuid_eq(s->op.node, *s->setup.node);
-    if (op->rc)
+    if (op->rc && !s->is_failing)
         log_warn("limit_shares_failed", kv_err(&op->error));
+    s->is_failing = op->rc != ERR_OK;
     for (size_t i = 0; i < s->op.n; i++) {
         struct limit_share *e = s->asked[i];
         e->asking = false;

@@ -530,6 +530,25 @@ static void day_and_time_are_answered_apart(void **state)
         assert_int_equal(cron_next_in_day(&c, rows[i].from), rows[i].next);
 }
 
+static void seconds_of_a_day_are_counted_as_if_one_by_one(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "* * * * * *",        "5,10 30 8,20 * * *",    "0 0 * * *", "59 59 23 * * *",
+                                         "*/7 */13 1-3 * * *", "0-30/3 5,59 */5 * * *", "30 2 * * *" };
+    for (size_t k = 0; k < array_count(texts); k++) {
+        struct cron c = parse(texts[k]);
+        int wanted = 0, last = -1, found_last = -1;
+        for (int s = DAY_S - 1; s >= 0; s--) {
+            if (cron_next_in_day(&c, s) == s) {
+                wanted++;
+                last = max_of(last, s);
+            }
+            assert_int_equal(cron_count_in_day(&c, s, &found_last), wanted);
+            assert_int_equal(found_last, last);
+        }
+    }
+}
+
 /* The seed of the random tests: BELFRY_SEED if it is set, else always the same. */
 static uint64_t seed(void)
 {
@@ -632,6 +651,7 @@ int main(void)
         cmocka_unit_test(length_is_limited),
         cmocka_unit_test(search_is_bounded_on_both_sides),
         cmocka_unit_test(day_and_time_are_answered_apart),
+        cmocka_unit_test(seconds_of_a_day_are_counted_as_if_one_by_one),
         cmocka_unit_test(random_expressions_agree_with_a_naive_matcher),
         cmocka_unit_test(every_fire_of_two_days_agrees_with_a_naive_matcher),
     };
