@@ -549,7 +549,8 @@ def test_a_cancel_counts_while_the_run_is_being_opened(client):
     for pause_s in (0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04):
         made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}, *after]})
         time.sleep(pause_s)
-        act(client, made["id"], "cancel")
+        answer = client.post(f"/v1/workflows/{made['id']}/cancel")
+        assert answer.status in (200, 202), answer  # 202: it took more than half a second
         assert ended(client, made["id"])["status"] == "CANCELLED"
 
 
