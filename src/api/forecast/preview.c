@@ -17,6 +17,7 @@
 enum {
     COUNT_DEFAULT = 10,
     COUNT_MAX = 1000,
+    SKIPS_MAX = 366, /* lines of skipped times beside the fires: a year of excluded days */
     FIRES_DEFAULT = 100,
     TASKS_MAX = 20000,  /* read for one answer */
     STEPS_MAX = 300000, /* occurrences computed for one answer */
@@ -138,7 +139,7 @@ static void preview_write_fires(struct jw *w, const struct task *t, const struct
         fires += resumption_runs(at_end, t);
         from_ms = resumes_ms;
     }
-    for (size_t lines = 0; lines < 2 * COUNT_MAX && fires < (size_t)count; lines++) {
+    for (size_t lines = 0; lines < (size_t)count + SKIPS_MAX && fires < (size_t)count; lines++) {
         if (!recurrence_next_shown(rule, from_ms, &o))
             return;
         if (o.fires && o.scheduled_ms >= t->cursor_ms && left-- == 0)

@@ -8,6 +8,8 @@
 #include "core/time/recurrence_internal.h"
 #include "core/time/recurrence_shown.h"
 
+enum { SKIP_BREAKS_MAX = 32 };
+
 /* What becomes of a nominal time on an excluded day. */
 enum skip_fate { FATE_MOVED, FATE_MERGED, FATE_DROPPED };
 
@@ -64,6 +66,68 @@ static bool skip_day_is_uniform(const struct recurrence *r, int64_t day)
     return !skip_target_day(r, day, &target) || skip_days_are_plain(r, min_of(day, target), max_of(day, target));
 }
 
+/* Times of day at which the fates of a day's steps may change, ascending. */
+struct skip_breaks {
+    size_t n;
+    int64_t ms[SKIP_BREAKS_MAX];
+};
+
+static void skip_add_break(struct skip_breaks *b, int64_t local_ms)
+{
+    int64_t time = local_ms - floor_div(local_ms, DAY_MS) * DAY_MS;
+    size_t i = b->n;
+    if (b->n++ >= SKIP_BREAKS_MAX)
+        return; /* there are too many */
+    for (; i > 0 && b->ms[i - 1] > time; i--)
+        b->ms[i] = b->ms[i - 1];
+    b->ms[i] = time;
+}
+
+/* The clock changes of the days that a calendar can move to where `day` is moved, and where the rule begins and
+ * ends. */
+static void skip_find_breaks(const struct recurrence *r, int64_t day, struct skip_breaks *ret)
+{
+    int64_t first_s = (day - 2 * CALENDAR_REACH_DAYS) * DAY_S, last_s = (day + 2 * CALENDAR_REACH_DAYS) * DAY_S;
+    *ret = (struct skip_breaks){ 0 };
+    skip_add_break(ret, recurrence_local_ms(r, r->start_ms));
+    if (r->end_ms < RECURRENCE_END_MS)
+        skip_add_break(ret, recurrence_local_ms(r, r->end_ms) + 1);
+    for (struct tz_span span = tz_span_at(r->zone, first_s); span.until < last_s;) {
+        span = tz_span_at(r->zone, span.until);
+        skip_add_break(ret, (span.from + span.offset_before_s) * 1000);
+        skip_add_break(ret, (span.from + span.offset_s) * 1000);
+    }
+}
+
+/* The last step before the next break, on a day without a clock change. */
+static int64_t skip_last_before_break(const struct recurrence *r, const struct skip_breaks *b, int64_t day,
+                                      int64_t step, int64_t last)
+{
+    int64_t begins = recurrence_day_begins_ms(r, day);
+    for (size_t i = 0; i < b->n; i++)
+        if (begins + b->ms[i] > step)
+            last = min_of(last, begins + b->ms[i] - 1);
+    return step + (last - step) / r->interval_ms * r->interval_ms;
+}
+
+/* The last of the steps from `step` on, up to `last`, that have its fate. Between two breaks all have the same one,
+ * but for those that a gap gives one instant, of which the first may be another. */
+static int64_t skip_last_alike(const struct recurrence *r, int64_t day, int64_t step, int64_t last, enum skip_fate fate)
+{
+    struct skip_breaks breaks;
+    skip_find_breaks(r, day, &breaks);
+    bool by_parts = breaks.n <= SKIP_BREAKS_MAX && skip_days_are_plain(r, day, day);
+    int64_t end = step;
+    while (last - end >= r->interval_ms && skip_step_fate(r, day, end + r->interval_ms) == fate) {
+        end += r->interval_ms;
+        int64_t until = by_parts ? skip_last_before_break(r, &breaks, day, end, last) : end;
+        if (until - end > r->interval_ms && skip_step_fate(r, day, end + r->interval_ms) == fate &&
+            skip_step_fate(r, day, until) == fate)
+            end = until;
+    }
+    return end;
+}
+
 /* The steps from `step` on, of its day, with the same fate. */
 static enum skip_fate skip_run_of_steps(const struct recurrence *r, int64_t day, int64_t step, struct occurrence *ret)
 {
@@ -72,8 +136,7 @@ static enum skip_fate skip_run_of_steps(const struct recurrence *r, int64_t day,
     if (skip_day_is_uniform(r, day))
         end = step + (last - step) / r->interval_ms * r->interval_ms;
     else
-        while (last - end >= r->interval_ms && skip_step_fate(r, day, end + r->interval_ms) == fate)
-            end += r->interval_ms;
+        end = skip_last_alike(r, day, step, last, fate);
     skip_set(ret, step, end, (end - step) / r->interval_ms + 1, skip_note(fate));
     return fate;
 }

@@ -269,7 +269,8 @@ static void a_calendar_that_is_closed_for_a_century_costs_little(void **state)
     tz_unref(z);
 }
 
-/* A business day takes the steps of a whole closed year: 1000 fires, and the first entry, of intervals of all sizes. */
+/* A business day takes the steps of a whole closed year: 1000 fires, 100 lines of a preview, and the first entry, of
+ * intervals of all sizes. The clock changes between the days and the one that takes their steps. */
 static void steps_of_a_closed_year_cost_little(void **state)
 {
     (void)state;
@@ -296,6 +297,9 @@ static void steps_of_a_closed_year_cost_little(void **state)
         for (int64_t from_ms = now_ms; fires < 1000 && recurrence_next(&r, from_ms, &o); fires++)
             from_ms = o.at_ms + 1;
         assert_true(fires > 100);
+        int64_t shown_ms = now_ms;
+        for (int lines = 0; lines < 100 && recurrence_next_shown(&r, shown_ms, &o); lines++)
+            shown_ms = occurrence_behind(&r, &o);
         assert_true(recurrence_next_entry(&r, now_ms, INT64_MAX, &o));
     }
     assert_true(cpu_ms() - begun_ms < 8000);
