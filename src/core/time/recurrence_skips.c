@@ -66,7 +66,7 @@ static bool skip_day_is_uniform(const struct recurrence *r, int64_t day)
     return !skip_target_day(r, day, &target) || skip_days_are_plain(r, min_of(day, target), max_of(day, target));
 }
 
-/* Times of day at which the fates of a day's steps may change, ascending. */
+/* Times of day at which the fates of a day's steps may change, in no order. */
 struct skip_breaks {
     size_t n;
     int64_t ms[SKIP_BREAKS_MAX];
@@ -74,13 +74,9 @@ struct skip_breaks {
 
 static void skip_add_break(struct skip_breaks *b, int64_t local_ms)
 {
-    int64_t time = local_ms - floor_div(local_ms, DAY_MS) * DAY_MS;
-    size_t i = b->n;
-    if (b->n++ >= SKIP_BREAKS_MAX)
-        return; /* there are too many */
-    for (; i > 0 && b->ms[i - 1] > time; i--)
-        b->ms[i] = b->ms[i - 1];
-    b->ms[i] = time;
+    if (b->n < SKIP_BREAKS_MAX)
+        b->ms[b->n] = local_ms - floor_div(local_ms, DAY_MS) * DAY_MS;
+    b->n++; /* more than SKIP_BREAKS_MAX: there are too many */
 }
 
 /* The clock changes of the days that a calendar can move to where `day` is moved, and where the rule begins and
