@@ -22,9 +22,6 @@ enum { BORDER_S = 2 * DAY_S };
 /* More than two local times of one instant can differ. */
 enum { OFFSETS_S = 3 * DAY_S };
 
-/* Longer than any time that the clock shows twice, and what comes before its first copy. */
-enum { REPEAT_MAX_MS = 4 * 3600 * 1000 };
-
 static const int64_t END_DAY = RECURRENCE_END_MS / DAY_MS;
 
 int64_t recurrence_ceil_seconds(int64_t ms)
@@ -252,13 +249,6 @@ static void recurrence_set_step_occurrence(const struct recurrence *r, struct oc
                               .nominal_local = floor_div(recurrence_local_ms(r, nominal_ms), 1000) };
 }
 
-/* Whether the clock is set back on that day: then a later step may have an earlier time of day. */
-static bool recurrence_day_repeats(const struct recurrence *r, int64_t day)
-{
-    struct tz_span span = tz_span_at(r->zone, floor_div(recurrence_day_begins_ms(r, day + 1), 1000) - 1);
-    return span.from > floor_div(recurrence_day_begins_ms(r, day), 1000) && span.offset_s < span.offset_before_s;
-}
-
 /* The first time that the clock can show at or after the instant. Times of a gap arrive at its end, where the clock
  * shows more. */
 static int64_t recurrence_first_local_ms(const struct recurrence *r, int64_t from_ms)
@@ -266,27 +256,47 @@ static int64_t recurrence_first_local_ms(const struct recurrence *r, int64_t fro
     return min_of(recurrence_local_ms(r, from_ms), recurrence_local_ms(r, from_ms - 1) + 1);
 }
 
-/* Finds the first step of the excluded day `source` that is at or after from_ms when moved to the day `target` at its
- * local time. Replaces *ret only if it is earlier. */
+/* When a step of the day `source` arrives that is moved to the day `target`, at its local time. */
+static int64_t recurrence_arrival(const struct recurrence *r, int64_t step, int64_t source, int64_t target)
+{
+    return recurrence_instant_of_local_ms(r, recurrence_local_ms(r, step) + (target - source) * DAY_MS);
+}
+
+/* Finds the first step in [from, until) that arrives at from_ms or later. Replaces *ret only if it arrives earlier. The
+ * clock is not set back in between, so that no step arrives before an earlier one. */
+static void recurrence_find_arrival(const struct recurrence *r, int64_t from, int64_t until, int64_t source,
+                                    int64_t target, int64_t from_ms, struct occurrence *ret)
+{
+    int64_t first = recurrence_next_step(r, from);
+    int64_t count = first < until ? -floor_div(first - until, r->interval_ms) : 0, low = 0, high = count;
+    for (int64_t middle = 0; low < high; middle = low + (high - low) / 2) { /* the first one is the usual hit */
+        if (recurrence_arrival(r, first + middle * r->interval_ms, source, target) >= from_ms)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    if (low == count)
+        return;
+    int64_t step = first + low * r->interval_ms, at = recurrence_arrival(r, step, source, target);
+    if (at < ret->at_ms)
+        recurrence_set_step_occurrence(r, ret, at, step, NOTE_MOVED);
+}
+
+/* The same for all steps of the excluded day `source`. If the clock is set back on it, a later step may have an earlier
+ * time of day. */
 static void recurrence_find_moved_step(const struct recurrence *r, int64_t source, int64_t target, int64_t from_ms,
                                        int64_t from_local, struct occurrence *ret)
 {
-    int64_t from_time = max_of(from_local - target * DAY_MS, 0);
+    int64_t from_time = min_of(max_of(from_local - target * DAY_MS, 0), DAY_MS - 1);
+    int64_t from = recurrence_instant_of_local_ms(r, source * DAY_MS + from_time);
     int64_t ends = recurrence_day_begins_ms(r, source + 1);
-    int64_t step =
-        recurrence_next_step(r, recurrence_instant_of_local_ms(r, source * DAY_MS + min_of(from_time, DAY_MS - 1)));
-    int64_t begun = step, found = NONE;
-    for (; step < ends && (found == NONE || step < begun + REPEAT_MAX_MS); step += r->interval_ms) {
-        int64_t time = recurrence_local_ms(r, step) - source * DAY_MS;
-        int64_t at = recurrence_instant_of_local_ms(r, target * DAY_MS + time);
-        if (at < from_ms || at >= found)
-            continue;
-        found = at;
-        if (at < ret->at_ms)
-            recurrence_set_step_occurrence(r, ret, at, step, NOTE_MOVED);
-        if (!recurrence_day_repeats(r, source))
-            return;
+    struct tz_span span = tz_span_at(r->zone, floor_div(ends, 1000) - 1);
+    if (span.from <= floor_div(from, 1000) || span.offset_s >= span.offset_before_s) {
+        recurrence_find_arrival(r, from, ends, source, target, from_ms, ret);
+        return;
     }
+    recurrence_find_arrival(r, from, span.from * 1000, source, target, from_ms, ret);
+    recurrence_find_arrival(r, span.from * 1000, ends, source, target, from_ms, ret);
 }
 
 static int64_t recurrence_common_divisor(int64_t a, int64_t b)

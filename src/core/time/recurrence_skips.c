@@ -95,14 +95,33 @@ static void skip_find_breaks(const struct recurrence *r, int64_t day, struct ski
     }
 }
 
-/* The last step before the next break, on a day without a clock change. */
+/* The last offset that the day has, and the one before it. */
+static struct tz_span skip_last_span(const struct recurrence *r, int64_t day)
+{
+    return tz_span_at(r->zone, floor_div(recurrence_day_begins_ms(r, day + 1), 1000) - 1);
+}
+
+/* Whether the clock changes at most once on the day, and shows no time of another day before or after. */
+static bool skip_day_is_whole(const struct recurrence *r, int64_t day)
+{
+    struct tz_span span = skip_last_span(r, day);
+    int64_t begins_s = floor_div(recurrence_day_begins_ms(r, day), 1000);
+    return span.from <= begins_s ||
+           (tz_span_at(r->zone, begins_s).until == span.from && day_of_second(span.from + span.offset_s) == day &&
+            day_of_second(span.from + span.offset_before_s) == day);
+}
+
+/* The last step before the next break, on such a day. A time of day that comes twice is a break in both copies. */
 static int64_t skip_last_before_break(const struct recurrence *r, const struct skip_breaks *b, int64_t day,
                                       int64_t step, int64_t last)
 {
-    int64_t begins = recurrence_day_begins_ms(r, day);
-    for (size_t i = 0; i < b->n; i++)
-        if (begins + b->ms[i] > step)
-            last = min_of(last, begins + b->ms[i] - 1);
+    struct tz_span span = skip_last_span(r, day);
+    for (size_t i = 0; i < b->n; i++) {
+        int64_t local = day * DAY_MS + b->ms[i], at = local - span.offset_s * 1000LL;
+        int64_t before = local - span.offset_before_s * 1000LL;
+        last = at > step ? min_of(last, at - 1) : last;
+        last = before > step ? min_of(last, before - 1) : last;
+    }
     return step + (last - step) / r->interval_ms * r->interval_ms;
 }
 
@@ -112,7 +131,7 @@ static int64_t skip_last_alike(const struct recurrence *r, int64_t day, int64_t 
 {
     struct skip_breaks breaks;
     skip_find_breaks(r, day, &breaks);
-    bool by_parts = breaks.n <= SKIP_BREAKS_MAX && skip_days_are_plain(r, day, day);
+    bool by_parts = breaks.n <= SKIP_BREAKS_MAX && skip_day_is_whole(r, day);
     int64_t end = step;
     while (last - end >= r->interval_ms && skip_step_fate(r, day, end + r->interval_ms) == fate) {
         end += r->interval_ms;
