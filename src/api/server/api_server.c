@@ -129,7 +129,10 @@ enum err api_server_new(const struct api_setup *setup, struct api_server **ret, 
 {
     assert(setup->store && setup->writer && setup->clock && setup->zones && setup->metrics);
     struct api_server *s = api_server_alloc(setup);
+    assert(s->limits.api_threads >= 2); /* one may run slow requests */
     enum err rc = pool_new(setup->store, s->limits.api_threads, api_server_on_job, &s->main.pool, e);
+    if (rc == ERR_OK)
+        rc = pool_new(setup->store, 1, api_server_on_job, &s->probes, e);
     if (rc == ERR_OK) {
         s->timers = timers_new(setup->clock);
         s->live = live_new(s);
@@ -232,6 +235,7 @@ void api_server_stop(struct api_server *s)
         http_server_free(take(listeners[i]->http));
         pool_free(take(listeners[i]->pool));
     }
+    pool_free(take(s->probes));
     timers_free(take(s->timers));
     jobs_release(s);
 }

@@ -1,7 +1,8 @@
 #pragma once
 /* api/server/api_server.h - the HTTP API server. Its threads:
  * - HTTP threads (http/server.h) read requests and send answers. They never touch the store.
- * - Pool threads, each with a store reader of its own, run the handlers that read.
+ * - Pool threads, each with a store reader of its own, run the handlers that read. Half of them at most run slow ones
+ *   (ROUTE_SLOW); one thread beside them runs probes only (ROUTE_PROBE).
  * - The timer thread calls back when a time limit has passed.
  * - The operator's listener, if there is one, has an HTTP thread and a pool thread of its own. So no load on the API
  *   delays it. It serves the routes with ROUTE_OPERATOR only.
@@ -63,7 +64,7 @@ struct explain_answer {
 
 /* 0 stands for the default, which the comment gives. */
 struct api_limits {
-    size_t api_threads;      /* 2; they read from the store and parse batches */
+    size_t api_threads;      /* 2, and at least that; they read from the store and parse batches */
     int64_t recall_ms;       /* 500: for the owner of a claimed task to give it back */
     int64_t recall_stall_ms; /* 10,000: the same, if the task cannot have fired: only the store is slow */
     struct http_limits http;

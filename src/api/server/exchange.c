@@ -177,6 +177,8 @@ static bool exchange_check_route(struct request *q)
     if (q->route && q->pool == q->server->admin.pool && !(q->route->flags & ROUTE_OPERATOR))
         return exchange_refuse(q, PROBLEM_NOT_FOUND,
                                "the operator's listener does not serve this path; send the request to api.listen");
+    if (q->route && (q->route->flags & ROUTE_PROBE))
+        q->pool = q->server->probes;
     if (q->route)
         return true;
     struct str word;
@@ -421,7 +423,7 @@ static enum http_next exchange_accept(struct request *q)
         return HTTP_ANSWER;
     }
     q->next = exchange_identify;
-    pool_submit(q->pool, q->who.tenant, &q->link);
+    pool_submit(q->pool, q->who.tenant, POOL_QUICK, &q->link);
     return HTTP_WAIT;
 }
 

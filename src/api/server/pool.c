@@ -13,17 +13,25 @@ struct pool_tenant {
     struct list jobs;
 };
 
+/* A line of waiting jobs. */
+struct pool_line {
+    struct map tenants; /* number → struct pool_tenant */
+    struct list turns;  /* the same, in the order of their next turns */
+};
+
 struct pool_thread {
     struct pool *pool;
     struct reader *reader;
     pthread_t thread;
+    bool runs_slow; /* its job is of the slow line. Under the lock */
 };
 
 struct pool {
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    struct map tenants; /* number → struct pool_tenant */
-    struct list turns;  /* the same, in the order of their next turns */
+    struct pool_line quick, slow;
+    size_t slow_running; /* threads that run a slow job: at most slow_max */
+    size_t slow_max;
     bool stopping;
     void (*run)(struct list *job, struct reader *r);
     struct pool_thread *threads;
@@ -35,40 +43,58 @@ static struct str pool_tenant_key(const int32_t *tenant)
     return (struct str){ (const char *)tenant, sizeof *tenant };
 }
 
-/* Under the lock, like the next. */
-static void pool_push(struct pool *p, int32_t tenant, struct list *job)
+static void pool_line_init(struct pool_line *l)
 {
-    struct pool_tenant *t = map_get(&p->tenants, pool_tenant_key(&tenant));
+    list_init(&l->turns);
+    map_init(&l->tenants, HASH_STABLE); /* tenants are numbers that the server gave */
+}
+
+/* Under the lock, like the next. */
+static void pool_line_push(struct pool_line *l, int32_t tenant, struct list *job)
+{
+    struct pool_tenant *t = map_get(&l->tenants, pool_tenant_key(&tenant));
     if (!t) {
         t = xnew(*t);
         t->tenant = tenant;
         list_init(&t->jobs);
-        map_put(&p->tenants, pool_tenant_key(&t->tenant), t);
-        list_push(&p->turns, &t->turn);
+        map_put(&l->tenants, pool_tenant_key(&t->tenant), t);
+        list_push(&l->turns, &t->turn);
     }
     list_push(&t->jobs, job);
 }
 
-static struct list *pool_pop(struct pool *p)
+static struct list *pool_line_pop(struct pool_line *l)
 {
-    struct list *turn = list_pop(&p->turns);
+    struct list *turn = list_pop(&l->turns);
     if (!turn)
         return NULL;
     struct pool_tenant *t = container_of(turn, struct pool_tenant, turn);
     struct list *job = list_pop(&t->jobs);
     if (list_empty(&t->jobs))
-        free(map_remove(&p->tenants, pool_tenant_key(&t->tenant)));
+        free(map_remove(&l->tenants, pool_tenant_key(&t->tenant)));
     else
-        list_push(&p->turns, turn);
+        list_push(&l->turns, turn);
     return job;
 }
 
-static struct list *pool_next_job(struct pool *p)
+/* The slow line comes first: it never has more than its part of the threads, so neither line starves the other. */
+static struct list *pool_take_job(struct pool *p, struct pool_thread *w)
 {
+    struct list *job = p->slow_running < p->slow_max ? pool_line_pop(&p->slow) : NULL;
+    w->runs_slow = job;
+    p->slow_running += w->runs_slow;
+    return job ? job : pool_line_pop(&p->quick);
+}
+
+/* A thread that has run a slow job takes the next one itself. So no other thread has to be woken for it, and when the
+ * pool stops, the others may end while slow jobs wait. */
+static struct list *pool_next_job(struct pool *p, struct pool_thread *w)
+{
+    struct list *job;
     pthread_mutex_lock(&p->lock);
-    while (list_empty(&p->turns) && !p->stopping)
+    p->slow_running -= w->runs_slow;
+    while (!(job = pool_take_job(p, w)) && !p->stopping)
         pthread_cond_wait(&p->wake, &p->lock);
-    struct list *job = pool_pop(p);
     pthread_mutex_unlock(&p->lock);
     return job;
 }
@@ -76,15 +102,16 @@ static struct list *pool_next_job(struct pool *p)
 static void *pool_thread_run(void *argument)
 {
     struct pool_thread *w = argument;
-    for (struct list *job; (job = pool_next_job(w->pool));)
+    for (struct list *job; (job = pool_next_job(w->pool, w));)
         w->pool->run(job, w->reader);
     return NULL;
 }
 
-void pool_submit(struct pool *p, int32_t tenant, struct list *job)
+void pool_submit(struct pool *p, int32_t tenant, enum pool_cost cost, struct list *job)
 {
+    assert(cost == POOL_QUICK || p->slow_max > 0);
     pthread_mutex_lock(&p->lock);
-    pool_push(p, tenant, job);
+    pool_line_push(cost == POOL_SLOW ? &p->slow : &p->quick, tenant, job);
     pthread_cond_signal(&p->wake); /* under the lock: once the job is done, the pool may be freed */
     pthread_mutex_unlock(&p->lock);
 }
@@ -102,7 +129,8 @@ void pool_free(struct pool *p)
         reader_free(p->threads[i].reader);
     }
     free(p->threads);
-    map_release(&p->tenants);
+    map_release(&p->quick.tenants);
+    map_release(&p->slow.tenants);
     pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->lock);
     free(p);
@@ -115,8 +143,9 @@ enum err pool_new(struct store *store, size_t threads, void (*run)(struct list *
     struct pool *p = xnew(*p);
     p->run = run;
     p->threads = xcalloc(threads, sizeof *p->threads);
-    list_init(&p->turns);
-    map_init(&p->tenants, HASH_STABLE); /* tenants are numbers that the server gave */
+    p->slow_max = threads / 2;
+    pool_line_init(&p->quick);
+    pool_line_init(&p->slow);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     for (; p->count < threads; p->count++) {

@@ -12,6 +12,8 @@
 #include "base/json/json.h"
 #include "base/log.h"
 
+enum { QUICK_BODY_MAX = 32 << 10 }; /* of a route that may be slow: about 250 tasks of a batch */
+
 struct request *request_new(struct api_server *s, struct http_exchange *exchange, struct str uri)
 {
     struct request *q = xnew(*q);
@@ -182,7 +184,7 @@ enum handled request_later(struct request *q, route_handler *next)
     q->next = next;
     request_suspend(q);
     request_time(q, &q->timing.store_ns);
-    pool_submit(q->pool, q->who.tenant, &q->link);
+    pool_submit(q->pool, q->who.tenant, q->cost, &q->link);
     return HANDLED_LATER;
 }
 
@@ -536,6 +538,13 @@ bool request_still_allowed(struct request *q, struct reader *r)
     return request_tenant_is_enabled(q);
 }
 
+/* Asked once its key was looked up, which is quick: until then its tenant is not known, so it has no turn. */
+static bool request_is_slow(const struct request *q)
+{
+    unsigned flags = q->route->flags;
+    return (flags & ROUTE_SLOW) || ((flags & ROUTE_MAYBE_SLOW) && (q->query.n || q->body.n > QUICK_BODY_MAX));
+}
+
 enum handled request_run(struct request *q, struct reader *r)
 {
     const struct api_setup *setup = &q->server->setup;
@@ -544,6 +553,10 @@ enum handled request_run(struct request *q, struct reader *r)
         setup->catalog_changed(setup->context);
     if ((!q->authenticated && !request_identify(q, r)) || !request_tenant_is_enabled(q))
         return HANDLED_DONE;
+    if (q->cost == POOL_QUICK && request_is_slow(q)) {
+        q->cost = POOL_SLOW;
+        return request_later(q, request_run);
+    }
     if ((q->route->flags & ROUTE_WRITES) && !request_begin_write(q, r))
         return HANDLED_DONE;
     return q->route->run(q, r);

@@ -13,6 +13,7 @@
  * afterwards the caller must not touch it. */
 #include "api/server/api_server.h"
 #include "api/server/idempotency.h"
+#include "api/server/pool.h"
 #include "api/server/respond.h"
 #include "api/server/routes.h"
 #include "api/server/timers.h"
@@ -86,6 +87,7 @@ struct request {
     bool has_audit;
 
     route_handler *next;            /* what a pool thread runs next */
+    enum pool_cost cost;            /* of what is left to run */
     void (*op_done)(struct op *op); /* of the operation that is submitted */
     union {
         struct op op;

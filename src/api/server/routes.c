@@ -1,4 +1,7 @@
-/* A row without a scope does not compile: the scope's name is pasted, and SCOPE_NONE fails the assertion. */
+/* A row without a scope does not compile: the scope's name is pasted, and SCOPE_NONE fails the assertion.
+ *
+ * Which rows are SLOW or MAYBE was measured with the most expensive requests that are valid
+ * (docs/decisions/0063-slow-requests-leave-threads-to-others.md has the figures). */
 #include "api/server/routes.h"
 
 #include <stdio.h>
@@ -22,11 +25,13 @@ enum {
 #define OP    ROUTE_OPERATOR
 #define KNOWN (ROUTE_OPERATOR | ROUTE_KNOWN)
 #define PAGE  (ROUTE_INLINE | ROUTE_PAGE)
+#define SLOW  ROUTE_SLOW
+#define MAYBE ROUTE_MAYBE_SLOW
 
 /* method, pattern, scope, body limit, handler, flags, argument */
 #define ROUTES(X)                                                                                                      \
     X(GET, "/health", PUBLIC, NO_BODY, status_health, ROUTE_INLINE | OP, 0)                                            \
-    X(GET, "/ready", PUBLIC, NO_BODY, status_ready, OP, 0)                                                             \
+    X(GET, "/ready", PUBLIC, NO_BODY, status_ready, OP | ROUTE_PROBE, 0)                                               \
     X(GET, "/openapi.json", PUBLIC, NO_BODY, status_openapi, ROUTE_INLINE | OP, 0)                                     \
     X(GET, "/", PUBLIC, NO_BODY, site_redirect, PAGE, 0)                                                               \
     X(GET, "/ui", PUBLIC, NO_BODY, site_redirect, PAGE, 1)                                                             \
@@ -42,7 +47,7 @@ enum {
     X(GET, "/v1/audit", AUDIT_READ, NO_BODY, audit_list, OP, 0)                                                        \
     X(GET, "/v1/breakers", QUEUES_READ, NO_BODY, breakers_list, OP, 0)                                                 \
     X(POST, "/v1/breakers/{id}/close", QUEUES_WRITE, SMALL, breakers_close_one, EDIT | OP, 0)                          \
-    X(GET, "/v1/dlq", DLQ_READ, NO_BODY, dlq_list, READS, 0)                                                           \
+    X(GET, "/v1/dlq", DLQ_READ, NO_BODY, dlq_list, MAYBE, 0)                                                           \
     X(GET, "/v1/queues", QUEUES_READ, NO_BODY, queues_list, READS, 0)                                                  \
     X(GET, "/v1/queues/{name}", QUEUES_READ, NO_BODY, queues_get, READS, 0)                                            \
     X(PUT, "/v1/queues/{name}", QUEUES_WRITE, SMALL, queues_put, EDIT, 0)                                              \
@@ -68,9 +73,9 @@ enum {
     X(GET, "/v1/signing-keys/{id}", SIGNING_KEYS_READ, NO_BODY, signing_keys_get, READS, 0)                            \
     X(DELETE, "/v1/signing-keys/{id}", SIGNING_KEYS_WRITE, SMALL, signing_keys_delete, EDIT, 0)                        \
     X(POST, "/v1/signing-keys/{id}/rotate", SIGNING_KEYS_WRITE, SMALL, signing_keys_rotate, EDIT, 0)                   \
-    X(GET, "/v1/calendars", CALENDARS_READ, NO_BODY, calendars_list, READS, 0)                                         \
+    X(GET, "/v1/calendars", CALENDARS_READ, NO_BODY, calendars_list, SLOW, 0)                                          \
     X(GET, "/v1/calendars/{name}", CALENDARS_READ, NO_BODY, calendars_get, READS, 0)                                   \
-    X(PUT, "/v1/calendars/{name}", CALENDARS_WRITE, DATES, calendars_put, EDIT | ROUTE_ICAL, 0)                        \
+    X(PUT, "/v1/calendars/{name}", CALENDARS_WRITE, DATES, calendars_put, EDIT | ROUTE_ICAL | SLOW, 0)                 \
     X(DELETE, "/v1/calendars/{name}", CALENDARS_WRITE, SMALL, calendars_delete, EDIT, 0)                               \
     X(GET, "/v1/tenants", ADMIN, NO_BODY, tenants_list, OP, 0)                                                         \
     X(POST, "/v1/tenants", ADMIN, SMALL, tenants_create, EDIT | OP, 0)                                                 \
@@ -84,18 +89,18 @@ enum {
     X(DELETE, "/v1/session", ANY, LOGIN, session_logout, ROUTE_AUDITED, 0)                                             \
     X(POST, "/v1/session/codes", ANY, LOGIN, session_code_create, ROUTE_AUDITED, 0)                                    \
     X(GET, "/v1/dlq/{id}", DLQ_READ, NO_BODY, dlq_get, READS, 0)                                                       \
-    X(POST, "/v1/dlq/retry", DLQ_WRITE, BODY, jobs_redrive, EDIT, 0)                                                   \
+    X(POST, "/v1/dlq/retry", DLQ_WRITE, BODY, jobs_redrive, EDIT | SLOW, 0)                                            \
     X(POST, "/v1/dlq/{id}/retry", DLQ_WRITE, BODY, dlq_retry, EDIT, 0)                                                 \
     X(POST, "/v1/dlq/{id}/archive", DLQ_WRITE, BODY, dlq_archive, EDIT, 0)                                             \
     X(GET, "/v1/jobs", TASKS_READ, NO_BODY, jobs_list, READS, 0)                                                       \
     X(GET, "/v1/jobs/{id}", TASKS_READ, NO_BODY, jobs_get, READS, 0)                                                   \
     X(POST, "/v1/jobs/{id}/cancel", TASKS_WRITE, BODY, jobs_cancel, EDIT, 0)                                           \
-    X(POST, "/v1/tasks/bulk", TASKS_WRITE, BODY, jobs_bulk, EDIT, 0)                                                   \
+    X(POST, "/v1/tasks/bulk", TASKS_WRITE, BODY, jobs_bulk, EDIT | SLOW, 0)                                            \
     X(POST, "/v1/tasks", TASKS_WRITE, BODY, tasks_create, ROUTE_WRITES | ROUTE_INLINE | ROUTE_BODY_KEY, 0)             \
-    X(POST, "/v1/tasks/batch", TASKS_WRITE, BATCH, batch_create, ROUTE_WRITES, 0)                                      \
+    X(POST, "/v1/tasks/batch", TASKS_WRITE, BATCH, batch_create, ROUTE_WRITES | MAYBE, 0)                              \
     X(POST, "/v1/tasks/recurring", TASKS_WRITE, BODY, tasks_create, ROUTE_WRITES | ROUTE_INLINE | ROUTE_BODY_KEY | RE, \
       0)                                                                                                               \
-    X(GET, "/v1/tasks", TASKS_READ, NO_BODY, tasks_list, READS, 0)                                                     \
+    X(GET, "/v1/tasks", TASKS_READ, NO_BODY, tasks_list, MAYBE, 0)                                                     \
     X(GET, "/v1/tasks/names", TASKS_READ, NO_BODY, tasks_names, READS, 0)                                              \
     X(GET, "/v1/tasks/{id}", TASKS_READ, NO_BODY, tasks_get, READS, 0)                                                 \
     X(PATCH, "/v1/tasks/{id}", TASKS_WRITE, BODY, tasks_patch, EDIT, 0)                                                \
@@ -106,21 +111,21 @@ enum {
     X(POST, "/v1/tasks/{id}/run-now", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_RUN_NOW)                              \
     X(POST, "/v1/tasks/{id}/retry", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_RETRY)                                  \
     X(POST, "/v1/tasks/{id}/force-complete", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_FORCE_COMPLETE)                \
-    X(GET, "/v1/tasks/{id}/upcoming", TASKS_READ, NO_BODY, upcoming_of_task, READS, 0)                                 \
+    X(GET, "/v1/tasks/{id}/upcoming", TASKS_READ, NO_BODY, upcoming_of_task, SLOW, 0)                                  \
     X(GET, "/v1/tasks/{id}/dependencies", TASKS_READ, NO_BODY, dependencies_get, READS, 0)                             \
     X(POST, "/v1/tasks/{id}/dependencies", TASKS_WRITE, BODY, dependencies_add, EDIT, 0)                               \
     X(DELETE, "/v1/tasks/{id}/dependencies/{other}", TASKS_WRITE, SMALL, dependencies_remove, EDIT, 0)                 \
-    X(GET, "/v1/tasks/{id}/explain", TASKS_READ, NO_BODY, tasks_explain, READS, 0)                                     \
+    X(GET, "/v1/tasks/{id}/explain", TASKS_READ, NO_BODY, tasks_explain, SLOW, 0)                                      \
     X(POST, "/v1/leases", TASKS_LEASE, SMALL, leases_acquire, READS, 0)                                                \
     X(POST, "/v1/leases/{name}/heartbeat", TASKS_LEASE, SMALL, leases_heartbeat, READS, 0)                             \
     X(POST, "/v1/leases/{name}/complete", TASKS_LEASE, BODY, leases_report, READS, 0)                                  \
     X(POST, "/v1/leases/{name}/fail", TASKS_LEASE, SMALL, leases_report, READS, 1)                                     \
     X(GET, "/v1/workflow-definitions", WORKFLOWS_READ, NO_BODY, workflow_definitions_list, READS, 0)                   \
-    X(GET, "/v1/workflow-definitions/{name}", WORKFLOWS_READ, NO_BODY, workflow_definitions_get, READS, 0)             \
-    X(PUT, "/v1/workflow-definitions/{name}", WORKFLOWS_WRITE, DEFINITION, workflow_definitions_put, EDIT, 0)          \
+    X(GET, "/v1/workflow-definitions/{name}", WORKFLOWS_READ, NO_BODY, workflow_definitions_get, SLOW, 0)              \
+    X(PUT, "/v1/workflow-definitions/{name}", WORKFLOWS_WRITE, DEFINITION, workflow_definitions_put, EDIT | MAYBE, 0)  \
     X(DELETE, "/v1/workflow-definitions/{name}", WORKFLOWS_WRITE, SMALL, workflow_definitions_delete, EDIT, 0)         \
-    X(POST, "/v1/workflows", WORKFLOWS_WRITE, RUN, workflows_create, EDIT | ROUTE_BODY_KEY, 0)                         \
-    X(GET, "/v1/workflows", WORKFLOWS_READ, NO_BODY, workflows_list, READS, 0)                                         \
+    X(POST, "/v1/workflows", WORKFLOWS_WRITE, RUN, workflows_create, EDIT | ROUTE_BODY_KEY | MAYBE, 0)                 \
+    X(GET, "/v1/workflows", WORKFLOWS_READ, NO_BODY, workflows_list, MAYBE, 0)                                         \
     X(GET, "/v1/workflows/{id}", WORKFLOWS_READ, NO_BODY, workflows_get, READS, 0)                                     \
     X(GET, "/v1/workflows/{id}/status", WORKFLOWS_READ, NO_BODY, workflows_status, READS, 0)                           \
     X(GET, "/v1/workflows/{id}/steps", WORKFLOWS_READ, NO_BODY, workflow_steps_list, READS, 0)                         \
@@ -136,14 +141,14 @@ enum {
     X(POST, "/v1/workflows/{id}/steps/{name}/force-complete", WORKFLOWS_WRITE, BODY, workflow_steps_act, EDIT,         \
       ACTION_FORCE_COMPLETE)                                                                                           \
     X(POST, "/v1/workflows/{id}/steps/{name}/skip", WORKFLOWS_WRITE, BODY, workflow_steps_act, EDIT, ACTION_CANCEL)    \
-    X(POST, "/v1/preview", TASKS_READ, BODY, preview_body, READS, 0)                                                   \
-    X(GET, "/v1/upcoming", TASKS_READ, NO_BODY, upcoming_of_all, READS, 0)                                             \
+    X(POST, "/v1/preview", TASKS_READ, BODY, preview_body, SLOW, 0)                                                    \
+    X(GET, "/v1/upcoming", TASKS_READ, NO_BODY, upcoming_of_all, SLOW, 0)                                              \
     X(GET, "/v1/tasks/{id}/executions", TASKS_READ, NO_BODY, executions_list, READS, 0)                                \
-    X(GET, "/v1/executions", TASKS_READ, NO_BODY, executions_of_all, READS, 0)                                         \
+    X(GET, "/v1/executions", TASKS_READ, NO_BODY, executions_of_all, MAYBE, 0)                                         \
     X(GET, "/v1/tasks/{id}/occurrences", TASKS_READ, NO_BODY, occurrences_list, READS, 0)                              \
     X(POST, "/v1/recurring-tasks", TASKS_WRITE, BODY, tasks_create, ROUTE_WRITES | ROUTE_INLINE | ROUTE_BODY_KEY | RE, \
       0)                                                                                                               \
-    X(GET, "/v1/recurring-tasks", TASKS_READ, NO_BODY, tasks_list, READS | RE, 0)                                      \
+    X(GET, "/v1/recurring-tasks", TASKS_READ, NO_BODY, tasks_list, READS | RE | MAYBE, 0)                              \
     X(GET, "/v1/recurring-tasks/{id}", TASKS_READ, NO_BODY, tasks_get, READS | RE, 0)                                  \
     X(PATCH, "/v1/recurring-tasks/{id}", TASKS_WRITE, BODY, tasks_patch, EDIT | RE, 0)                                 \
     X(DELETE, "/v1/recurring-tasks/{id}", TASKS_WRITE, BODY, tasks_delete, EDIT | RE, ACTION_DELETE)                   \
@@ -152,7 +157,8 @@ enum {
     X(POST, "/v1/recurring-tasks/{id}/trigger-now", TASKS_WRITE, BODY, tasks_act, EDIT | RE, ACTION_RUN_NOW)
 
 #define X(method, pattern, scope, body_max, run, flags, argument)                                                      \
-    _Static_assert(SCOPE_##scope != SCOPE_NONE, "a route without a scope");
+    _Static_assert(SCOPE_##scope != SCOPE_NONE, "a route without a scope");                                            \
+    _Static_assert(!((flags)&OP) || !((flags) & (SLOW | MAYBE)), "the operator's listener has one pool thread");
 ROUTES(X)
 #undef X
 

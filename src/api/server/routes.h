@@ -16,17 +16,20 @@ enum handled { HANDLED_DONE, HANDLED_LATER };
 typedef enum handled route_handler(struct request *q, struct reader *r);
 
 enum {
-    ROUTE_WRITES = 1,    /* accepts an Idempotency-Key */
-    ROUTE_INLINE = 2,    /* needs no reader: runs on the HTTP thread, with r NULL */
-    ROUTE_RECURRING = 4, /* shows recurring tasks only */
-    ROUTE_BODY_KEY = 8,  /* its body may hold the idempotency key too: the handler checks it */
-    ROUTE_ICAL = 16,     /* its body may be text/calendar */
-    ROUTE_TEXT = 64,     /* its answer is text/plain, not JSON */
-    ROUTE_OPERATOR = 32, /* the operator's listener serves it too */
-    ROUTE_EVENTS = 128,  /* its answer is text/event-stream, not JSON */
-    ROUTE_AUDITED = 512, /* leaves an audit row, but takes no Idempotency-Key: a record would hold a secret */
-    ROUTE_KNOWN = 1024,  /* while the store is away, takes a key that was valid when it was last looked up */
-    ROUTE_PAGE = 256,    /* for browsers: no part of the API, so openapi.json does not describe it */
+    ROUTE_WRITES = 1,        /* accepts an Idempotency-Key */
+    ROUTE_INLINE = 2,        /* needs no reader: runs on the HTTP thread, with r NULL */
+    ROUTE_RECURRING = 4,     /* shows recurring tasks only */
+    ROUTE_BODY_KEY = 8,      /* its body may hold the idempotency key too: the handler checks it */
+    ROUTE_ICAL = 16,         /* its body may be text/calendar */
+    ROUTE_TEXT = 64,         /* its answer is text/plain, not JSON */
+    ROUTE_OPERATOR = 32,     /* the operator's listener serves it too */
+    ROUTE_EVENTS = 128,      /* its answer is text/event-stream, not JSON */
+    ROUTE_AUDITED = 512,     /* leaves an audit row, but takes no Idempotency-Key: a record would hold a secret */
+    ROUTE_KNOWN = 1024,      /* while the store is away, takes a key that was valid when it was last looked up */
+    ROUTE_PAGE = 256,        /* for browsers: no part of the API, so openapi.json does not describe it */
+    ROUTE_PROBE = 2048,      /* has a pool thread that runs nothing else: it never waits for other requests */
+    ROUTE_SLOW = 4096,       /* may hold its thread for 50 ms or longer (api/server/pool.h) */
+    ROUTE_MAYBE_SLOW = 8192, /* the same if it has a query, or a body of more than 32 KiB */
 };
 
 struct route {
