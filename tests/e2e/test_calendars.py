@@ -188,6 +188,17 @@ def test_rules_whose_dates_hardly_come_do_not_keep_the_server(client, event, say
 
 
 @pytest.mark.text("no task runs")
+def test_many_schedules_whose_short_intervals_move_beyond_clock_changes_are_made_at_once(client):
+    """Tried step by step, the times of a day with a clock change would take 0.1 s or longer for each of them."""
+    put(client, "far", {"excluded_weekdays": ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"], "included": [str(day(365))]})
+    task = {"interval_seconds": 0.1, "calendar": "far", "calendar_policy": "NEXT_DAY", "time_zone": "Europe/Berlin", "target_type": "NOOP"}
+    begin = time.monotonic()
+    answer = client.post("/v1/tasks/batch", [task] * 500)
+    took_s = time.monotonic() - begin
+    assert answer.status == 201 and took_s < 15, (took_s, answer)
+
+
+@pytest.mark.text("no task runs")
 def test_a_rule_without_dates_leaves_the_calendar_and_its_tasks_as_they_are(client):
     """Imported as no dates, or as others, the rule would open the holidays of a good calendar."""
     good = put(client, "office", {"excluded": [str(day(n)) for n in range(3)]})
