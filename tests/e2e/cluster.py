@@ -6,7 +6,7 @@ import os
 import signal
 
 import openapi
-from server import Client, Server, until
+from server import Client, Server, spare_sanitizers, until
 
 NODES = 3
 LONG = bool(os.environ.get("BELFRY_TEST_LONG"))
@@ -23,7 +23,8 @@ class Cluster:
         urls = [urls] * nodes if isinstance(urls, str) else urls
         envs = env if isinstance(env, list) else [env] * nodes
         beat = {"BELFRY_CLUSTER_BEAT": f"{beat_s * 1000:.0f}ms"}
-        self.nodes = [Server(folder / f"node{i}", "--store", url, *arguments, env={**beat, **(envs[i] or {})}) for i, url in enumerate(urls)]
+        self.nodes = spare_sanitizers([Server(folder / f"node{i}", "--store", url, *arguments, env={**beat, **(envs[i] or {})})
+                                       for i, url in enumerate(urls)])
         self.processes = self.nodes
         self.turns = itertools.count()
 

@@ -1,6 +1,7 @@
 """What the end-to-end tests share: where the build is, one way to run the real binary, and on what it runs.
 
-BELFRY_BUILD names the build directory (default: build in the repository).
+BELFRY_BUILD names the build directory (default: build in the repository); BELFRY_TEST_RELEASE the one that the second and further nodes of a
+cluster and workers of a fleet run (default: the same).
 
 A test that takes a server from here runs on each topology that --topology names:
     standalone   one process with the embedded store
@@ -36,6 +37,7 @@ import passed_tests
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
 BUILD = pathlib.Path(os.environ.get("BELFRY_BUILD", ROOT / "build")).resolve()
+RELEASE_BUILD = pathlib.Path(os.environ.get("BELFRY_TEST_RELEASE", BUILD)).resolve()
 TIMEOUT_S = 20
 LONG = bool(os.environ.get("BELFRY_TEST_LONG"))
 

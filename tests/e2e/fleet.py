@@ -4,7 +4,7 @@ as a cluster does; what runs, runs on the workers."""
 import re
 
 from cluster import Cluster
-from server import Server, until
+from server import Server, spare_sanitizers, until
 
 NODES, WORKERS = 2, 3
 SHARED = {"--concurrency": 1, "--drain-deadline": 1, "--ca-file": 1}  # settings of a server that a worker has too
@@ -35,7 +35,8 @@ class Fleet(Cluster):
         self.carriers = carriers
         self.base = for_workers(arguments)
         self.base_env = env if isinstance(env, dict) else {}
-        self.workers = [self.make_worker(*(more[i] if i < len(more) else ()), env=envs[i] if i < len(envs) else None) for i in range(workers)]
+        self.workers = spare_sanitizers([self.make_worker(*(more[i] if i < len(more) else ()), env=envs[i] if i < len(envs) else None)
+                                         for i in range(workers)])
         self.processes = [*self.nodes, *self.workers]
 
     def make_worker(self, *arguments, env=None):

@@ -9,9 +9,11 @@ test does to the server it does as `postgres`, over the socket. Nothing is synce
 what tests bring about, loses nothing by that.
 """
 
+import functools
 import itertools
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -133,12 +135,18 @@ class Postgres:
     def log(self):
         return (self.folder / "log").read_text(errors="replace")[-5000:]
 
+    @functools.cached_property
+    def version(self):
+        said = subprocess.run([self.bin / "postgres", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        return int(re.search(r"\d+", said)[0])
+
     # ---- its databases ----
 
     def new_database(self, like="template0"):
-        """Empty, or a copy of another one, to which nobody is connected."""
+        """Empty, or a copy of another one, to which nobody is connected. Copied by file, which takes half of the time of a copy by log."""
         name = f"belfry_{next(self.numbers)}"
-        self.sql(f"CREATE DATABASE {name} OWNER belfry TEMPLATE {like}")
+        how = "STRATEGY file_copy" if self.version >= 15 else ""
+        self.sql(f"CREATE DATABASE {name} OWNER belfry TEMPLATE {like} {how}")
         return name
 
     def drop_database(self, name):
