@@ -157,6 +157,7 @@ enum exit_code verb_call(struct verb_work *w, const struct client_request *call,
     enum exit_code code = client_call(w->client, call, &a);
     if (code)
         return code;
+    w->status = a.status;
     if (w->json && a.doc.root)
         client_json_line(&out, buf_str(&a.body));
     else if (w->json)

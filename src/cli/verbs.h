@@ -13,6 +13,7 @@ struct verb_work {
     struct client *client; /* NULL: the verb asks no server */
     const char *name;      /* the second argument; "" if the verb takes none */
     bool json;
+    int status; /* of the answer of verb_call */
 };
 
 struct verb {

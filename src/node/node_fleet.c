@@ -25,6 +25,7 @@ static void node_fleet_make_worker(struct node *n)
     struct uuid_gen ids;
     uuid_gen_init(&ids, n->setup.seed ^ 0xf1ee7);
     struct worker_setup setup = node_worker_setup(n, n->setup.async_io, uuid_next(&ids, n->now.wall_ms));
+    setup.clock = n->setup.clock;
     setup.fleet = true;
     setup.describe = n->setup.describe_worker;
     setup.started = n->setup.observe_started;

@@ -120,12 +120,44 @@ static void recall_report_fired(struct node *n, struct recall *r)
     if (r->abort && !own)
         node_fleet_abort(n, id, fence);
     if (!r->known && n->setup.shared) {
+        r->told = true;
         recall_requests_ask(n->recall_requests, r);
         return;
     }
     bool aborts = r->abort && (own ? worker_abort(n->worker, id, fence) : n->setup.fleet);
     r->result = aborts ? RECALL_ABORTING : RECALL_RUNNING;
     r->done(r);
+}
+
+/* It is asked for again, as the queue has not answered. */
+static void recall_wait_to_ask(struct node *n, struct recall *r)
+{
+    r->asks_again = true;
+    r->retry_at_ms = n->now.steady_ms + RECALL_RETRY_MS;
+    list_push(&n->waiting_recalls, &r->link);
+}
+
+static void recall_on_wanted_back(struct io_request *e)
+{
+    struct recall *r = container_of(e, struct recall, wanted.io_request);
+    struct node *n = r->node;
+    n->recalls--;
+    if (e->rc && !n->draining) {
+        recall_wait_to_ask(n, r);
+        return;
+    }
+    r->told = true;
+    r->unsure = e->rc || r->wanted.ret_waits;
+    recall_report_fired(n, r);
+}
+
+/* A worker may have it that has not started it yet: it stands still, or other tasks are first. */
+static void recall_want_back(struct node *n, struct recall *r)
+{
+    n->recalls++;
+    r->wanted = (struct io_want_back){ .io_request = { .kind = IO_WANT_BACK, .done = recall_on_wanted_back },
+                                       .task = r->running };
+    async_io_submit(n->setup.async_io, &r->wanted.io_request);
 }
 
 static void recall_on_queue_answer(struct io_request *e)
@@ -139,10 +171,11 @@ static void recall_on_queue_answer(struct io_request *e)
         scheduler_unarm(n->scheduler, id, fence)) { /* the last: its push has failed meanwhile */
         recall_settle(n, r);
     } else if (e->rc && r->lasts && !n->draining) {
-        r->asks_again = true;
-        r->retry_at_ms = n->now.steady_ms + RECALL_RETRY_MS;
-        list_push(&n->waiting_recalls, &r->link);
+        recall_wait_to_ask(n, r);
+    } else if (r->lasts && n->setup.fleet && !worker_runs(n->worker, id, fence)) {
+        recall_want_back(n, r);
     } else {
+        r->unsure = e->rc != ERR_OK;
         recall_report_fired(n, r);
     }
 }

@@ -43,6 +43,12 @@ static enum err run_abort(const struct async_io_ports *p, struct io_request *e)
     return queue_abort(p->queue, container_of(e, struct io_one, io_request)->id, &e->error);
 }
 
+static enum err run_want_back(const struct async_io_ports *p, struct io_request *e)
+{
+    struct io_want_back *x = container_of(e, struct io_want_back, io_request);
+    return queue_want_back(p->queue, x->task, &x->ret_waits, &e->error);
+}
+
 static enum err run_unblock(const struct async_io_ports *p, struct io_request *e)
 {
     return queue_unblock(p->queue, container_of(e, struct io_unblock, io_request)->worker, &e->error);
@@ -107,6 +113,7 @@ void io_run(const struct async_io_ports *ports, struct io_request *e)
         [IO_PUBLISH] = run_publish,     [IO_BARRIER] = run_mark,
         [IO_POLL] = run_poll,           [IO_BARRIER_PASSED] = run_passed,
         [IO_LEASE] = run_lease,         [IO_EVENTS_ACK] = run_events_ack,
+        [IO_WANT_BACK] = run_want_back,
     };
     e->error = (struct error){ 0 };
     e->rc = runs[e->kind](ports, e);

@@ -4,8 +4,8 @@
  *  - The node fills in a request and submits it. `done` is called exactly once, on the node's thread, before a later
  *    step. Over adapters in memory it is called before submit returns.
  *  - Requests of one channel run in the order of submission. The channels are: (1) push, renew, ack, timed out, recall,
- *    abort, unblock, known and stats; (2) take; (3) publish, barrier and barrier passed; (4) poll and the ack of
- *    events; (5) the lease.
+ *    abort, want back, unblock, known and stats; (2) take; (3) publish, barrier and barrier passed; (4) poll and the
+ *    ack of events; (5) the lease.
  *  - If a request fails, only what its port says is known.
  *  - Arguments are borrowed until done. Results are in the request's arena, where it has one. */
 #include "base/list.h"
@@ -21,6 +21,7 @@ enum io_kind {
     IO_TIMED_OUT,
     IO_RECALL,
     IO_ABORT,
+    IO_WANT_BACK,
     IO_UNBLOCK,
     IO_KNOWN,
     IO_STATS,
@@ -81,6 +82,12 @@ struct io_one { /* RECALL, ABORT */
     struct io_request io_request;
     struct fenced_id id;
     bool ret_recalled;
+};
+
+struct io_want_back {
+    struct io_request io_request;
+    const struct task *task;
+    bool ret_waits;
 };
 
 struct io_unblock {

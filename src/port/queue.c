@@ -56,6 +56,11 @@ enum err queue_abort(struct queue *q, struct fenced_id d, struct error *e)
     return q->ops->abort(q, d, e);
 }
 
+enum err queue_want_back(struct queue *q, const struct task *t, bool *ret_waits, struct error *e)
+{
+    return q->ops->want_back(q, t, ret_waits, e);
+}
+
 enum err queue_unblock(struct queue *q, struct uuid worker, struct error *e)
 {
     return q->ops->unblock(q, worker, e);

@@ -10,7 +10,10 @@
  *     TIMED_OUT_AGAIN_MS, it is reported again, to the next caller.
  *  5. A delivery times out at its time, not before, by the queue's clock; in a queue without a clock, by the caller's
  *     now_ms. Until queue_timed_out has reported it, renew and ack still work.
- *  6. A recalled task is not delivered. A delivered task cannot be recalled.
+ *  6. A recalled task is not delivered. A delivered task cannot be recalled. It can be wanted back: its worker is told,
+ *     and returns it unless it has started. A worker starts nothing later than DELIVERY_HEARD_MS after the heard_ms of
+ *     the last answer that it has. So DELIVERY_HEARD_MS after queue_want_back has succeeded, a task that does not wait
+ *     has started, or never starts under that fence.
  *  7. Deliveries of one lane come in the order of their pushes. A task of a higher priority comes before one of a lower
  *     priority that has not waited longer; in a queue that keeps classes apart but not priorities, a task of a higher
  *     class. A task that is pushed again while the queue knows it counts once, if push_again is set.
@@ -29,7 +32,7 @@
 #include "core/sharing/class_slots.h"
 #include "core/sharing/pools.h"
 
-enum { TAKE_MAX = 4096, PUSH_MAX = 8192, TIMED_OUT_AGAIN_MS = 3000 };
+enum { TAKE_MAX = 4096, PUSH_MAX = 8192, TIMED_OUT_AGAIN_MS = 3000, DELIVERY_HEARD_MS = 300 };
 
 /* Maps the number of a tenant to its name: tasks carry numbers, filters and messages carry names. And finds the key
  * that signs the call of a task, as JSON text. Called on the thread that uses the queue. The answer is borrowed until
@@ -71,6 +74,12 @@ struct taken {
     struct tasks tasks;
     struct fenced_id *aborts; /* deliveries of this worker that are to be aborted, each told once */
     size_t abort_count;
+    struct fenced_id *wanted; /* likewise: those that are wanted back unless they have started */
+    size_t wanted_count;
+    /* Steady: aborts and tasks wanted back before this moment are in this answer, or were in an earlier one. 0: the
+     * queue is in this process, and a recall is never too late. */
+    int64_t heard_ms;
+    bool unheard; /* some may have been in an answer that was lost: what has not started by heard_ms must not start */
     int64_t queue_us; /* the queue's clock at the answer, in microseconds since 1970; 0: it has none */
 };
 
@@ -115,6 +124,8 @@ struct queue_ops {
                                      struct error *);
     enum err (*recall)(struct queue *, struct fenced_id, bool *ret_recalled, struct error *);
     enum err (*abort)(struct queue *, struct fenced_id, struct error *); /* asks its worker to end it */
+    /* Asks its worker to return it unless it has started. *ret_waits: it may wait in the queue, where it stays. */
+    enum err (*want_back)(struct queue *, const struct task *, bool *ret_waits, struct error *);
     /* Used beside a take of the same worker, by another handle. */
     enum err (*unblock)(struct queue *, struct uuid worker, struct error *);
     /* Which of these wait, are delivered or have timed out. epochs: in which each was pushed; 0: unknown; NULL: none is
@@ -139,6 +150,7 @@ enum err queue_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struc
                          struct error *e) must_use;
 enum err queue_recall(struct queue *q, struct fenced_id d, bool *ret_recalled, struct error *e) must_use;
 enum err queue_abort(struct queue *q, struct fenced_id d, struct error *e) must_use;
+enum err queue_want_back(struct queue *q, const struct task *t, bool *ret_waits, struct error *e) must_use;
 enum err queue_unblock(struct queue *q, struct uuid worker, struct error *e) must_use;
 enum err queue_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                      struct error *e) must_use;

@@ -45,10 +45,14 @@ static void server_on_recalled(struct recall *r)
     struct recall_call *c = container_of(r, struct recall_call, recall);
     if (r->result == RECALL_DONE) /* the node has nudged its scheduler; this nudges leasing, for a WORKER task */
         node_nudge(c->server->node, r->replace, 1);
-    if (r->result == RECALL_DONE)
+    bool became = r->result == RECALL_DONE || (r->result == RECALL_ANSWERED && !r->settlement.stale &&
+                                               r->settlement.ret_state == r->replace->state);
+    if (became)
         live_on_written(api_server_live(c->server->http), r->replace, 1);
     c->answer->result = r->result;
     c->answer->known = r->known;
+    c->answer->told = r->told;
+    c->answer->unsure = r->unsure;
     c->answer->done(c->answer);
     free(c);
 }
@@ -66,6 +70,7 @@ static void server_recall_on_loop(struct server *a, const void *about, void *ans
         .audit = recall_request->audit,
         .abort = recall_request->abort,
         .lasts = recall_request->lasts,
+        .tells = recall_request->tells,
         .state = &c->answer->state,
         .done = server_on_recalled,
         .result = RECALL_RUNNING,

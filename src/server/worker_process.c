@@ -364,6 +364,7 @@ static void worker_process_make_worker(struct worker_process *p)
     p->fences = recent_fences_new();
     struct worker_setup setup = {
         .async_io = p->async_io,
+        .clock = p->clock,
         .metrics = p->metrics,
         .tracer = p->tracer,
         .fences = p->fences,

@@ -25,6 +25,7 @@ static const char *const names[IO_KINDS] = {
     [IO_TIMED_OUT] = "lapsed", [IO_RECALL] = "recall",     [IO_ABORT] = "abort",  [IO_KNOWN] = "known",
     [IO_STATS] = "look",       [IO_PUBLISH] = "publish",   [IO_BARRIER] = "mark", [IO_BARRIER_PASSED] = "passed",
     [IO_POLL] = "poll",        [IO_EVENTS_ACK] = "polled", [IO_LEASE] = "lease",  [IO_UNBLOCK] = "unblock",
+    [IO_WANT_BACK] = "want",
 };
 
 static struct io_request *head_of(struct sim_place *p)
@@ -97,7 +98,7 @@ static bool brought_nothing(struct io_request *e)
 {
     if (e->kind == IO_TAKE) {
         const struct io_take *x = container_of(e, struct io_take, io_request);
-        return x->ret.tasks.n == 0 && x->ret.abort_count == 0;
+        return x->ret.tasks.n == 0 && x->ret.abort_count == 0 && x->ret.wanted_count == 0;
     }
     return e->kind == IO_POLL && container_of(e, struct io_poll, io_request)->ret.n == 0;
 }
@@ -203,7 +204,7 @@ static void run(struct sim_node *n, struct io_request *e)
         container_of(e, struct io_take, io_request)->ret.queue_us = wall_us(s);
     if (e->kind == IO_STATS)
         container_of(e, struct io_stats, io_request)->ret.epoch = s->fleet.epoch;
-    if (e->kind == IO_PUSH || e->kind == IO_ABORT)
+    if (e->kind == IO_PUSH || e->kind == IO_ABORT || e->kind == IO_WANT_BACK)
         wake_all(s, place_of(IO_TAKE));
     if (e->kind == IO_UNBLOCK && s->plant != PLANT_WRONG_CLASS)
         unblock_take(s, n);

@@ -12,6 +12,7 @@ struct manual_async_io {
     struct events *events;
     struct list io_requests;
     int64_t now_ms; /* the queue's clock */
+    bool hears;     /* its takes have heard_ms, as over a network */
     uint64_t epoch; /* the epoch that stats and push return */
 };
 
@@ -95,6 +96,8 @@ static inline void run_io_request(struct manual_async_io *h, struct io_request *
         run_known(h, &ports, container_of(e, struct io_known, io_request));
     else
         io_run(&ports, e);
+    if (e->kind == IO_TAKE && h->hears)
+        container_of(e, struct io_take, io_request)->ret.heard_ms = h->now_ms;
     if (e->kind == IO_STATS)
         container_of(e, struct io_stats, io_request)->ret.epoch = h->epoch;
 }

@@ -14,6 +14,7 @@ enum { VISIBILITY_MS = 4000, RUNS_MAX = 64, HOST_CALLS = 4 };
 
 struct bench {
     struct manual_async_io async_io;
+    struct clock clock;
     struct metrics *metrics;
     struct runner runner, http;
     struct run *runs[RUNS_MAX];
@@ -72,17 +73,25 @@ static inline void step(struct bench *b, int64_t ms)
     worker_step(b->worker, both_at(b->now_ms), 0);
 }
 
+static inline int64_t bench_steady_ns(struct clock *c)
+{
+    return container_of(c, struct bench, clock)->now_ms * 1000000;
+}
+
 static inline struct bench *bench_open(size_t slots, const struct queue_filter *filter)
 {
     static const struct runner_ops ops = { start_run, abort_run, NULL };
+    static const struct clock_ops clock = { .steady_ns = bench_steady_ns };
     struct bench *b = the_bench = xnew(*b);
     manual_async_io_init(&b->async_io);
     b->now_ms = b->async_io.now_ms = NOW;
+    b->clock.ops = &clock;
     b->metrics = metrics_new();
     b->runner.ops = &ops;
     b->fences = recent_fences_new();
     b->http = (struct runner){ &ops, .host_calls_max = HOST_CALLS };
     struct worker_setup setup = { .async_io = &b->async_io.base,
+                                  .clock = &b->clock,
                                   .metrics = b->metrics,
                                   .fences = b->fences,
                                   .id = { { 7 } },

@@ -7,12 +7,21 @@
 
 enum { ROWS_MAX = 16 << 20 };
 
+/* Lives as long as the request, and until each owner has answered. */
+struct recall_group {
+    struct clock *clock;
+    atomic_int users, open; /* open: owners that have not answered */
+    atomic_bool unsure;
+    atomic_int_least64_t sure_ms; /* steady: from then on a task that a worker was asked for does not start */
+};
+
 /* Lives until the owner has answered and the timer has ended. */
 struct recall_wait {
     struct recall_answer answer;
     struct timer timer;
     struct request *q;
     struct timers *timers;
+    struct recall_group *group; /* NULL: nobody counts */
     struct arena arena;
     struct recall_order order; /* points to the copies below */
     struct task running, replace;
@@ -33,10 +42,12 @@ static void recall_unref(struct recall_wait *w, int users)
     free(w);
 }
 
-static void recall_answer_once(struct recall_wait *w, enum recall_result result, bool known)
+static void recall_answer_once(struct recall_wait *w, enum recall_result result, bool known, bool told)
 {
     if (atomic_exchange(&w->answered, true))
         return;
+    if (told && result == RECALL_RUNNING)
+        w->q->sure_ms = clock_steady_ms(w->q->server->setup.clock) + DELIVERY_HEARD_MS;
     cleanup_with(log_request_leave) struct log_request before = request_log_enter(w->q);
     w->then(w->q, result, known);
 }
@@ -54,14 +65,14 @@ static void recall_on_timeout(struct timer *timer)
         timers_add(w->timers, &w->timer, w->stall_ms);
         return;
     }
-    recall_answer_once(w, taken ? RECALL_DONE : RECALL_RUNNING, false);
+    recall_answer_once(w, taken ? RECALL_DONE : RECALL_RUNNING, false, false);
     recall_unref(w, 1);
 }
 
 static void recall_on_answer(struct recall_answer *answer)
 {
     struct recall_wait *w = container_of(answer, struct recall_wait, answer);
-    recall_answer_once(w, answer->result, answer->known || answer->result != RECALL_RUNNING);
+    recall_answer_once(w, answer->result, answer->known || answer->result != RECALL_RUNNING, answer->told);
     recall_unref(w, timers_cancel(w->timers, &w->timer) ? 2 : 1); /* also for the timer, if it will not fire any more */
 }
 
@@ -77,9 +88,11 @@ static bool recall_copy_audit(struct recall_wait *w)
 
 static bool recall_copy_order(struct recall_wait *w, const struct recall_order *order)
 {
-    w->order = (struct recall_order){
-        .running = &w->running, .replace = &w->replace, .abort = order->abort, .lasts = order->lasts
-    };
+    w->order = (struct recall_order){ .running = &w->running,
+                                      .replace = &w->replace,
+                                      .abort = order->abort,
+                                      .lasts = order->lasts,
+                                      .tells = order->tells };
     if (order->record) {
         w->record = *order->record;
         w->order.record = &w->record;
@@ -117,9 +130,50 @@ bool recall_ask(struct request *q, const struct recall_order *order, int64_t wai
     return true;
 }
 
+void recall_count(struct request *q)
+{
+    if (q->recalls)
+        return;
+    q->recalls = xnew(*q->recalls);
+    q->recalls->clock = q->server->setup.clock;
+    atomic_init(&q->recalls->users, 1);
+}
+
+void recall_group_unref(struct recall_group *g)
+{
+    if (g && atomic_fetch_sub(&g->users, 1) == 1)
+        free(g);
+}
+
+static void recall_group_on_answer(struct recall_group *g, const struct recall_answer *answer)
+{
+    bool runs = answer->result == RECALL_RUNNING;
+    int64_t sure_ms = clock_steady_ms(g->clock) + DELIVERY_HEARD_MS, before_ms = atomic_load(&g->sure_ms);
+    if (runs && (!answer->known || answer->unsure))
+        atomic_store(&g->unsure, true);
+    while (runs && answer->told && before_ms < sure_ms &&
+           !atomic_compare_exchange_weak(&g->sure_ms, &before_ms, sure_ms))
+        continue;
+    atomic_fetch_sub(&g->open, 1);
+    recall_group_unref(g);
+}
+
+enum recall_sureness recall_sureness(const struct request *q)
+{
+    const struct recall_group *g = q->recalls;
+    if (!g)
+        return RECALL_SURE;
+    if (atomic_load(&g->open) || atomic_load(&g->unsure))
+        return RECALL_UNSURE;
+    return clock_steady_ms(g->clock) >= atomic_load(&g->sure_ms) ? RECALL_SURE : RECALL_SURE_SOON;
+}
+
 static void recall_on_told(struct recall_answer *answer)
 {
-    recall_unref(container_of(answer, struct recall_wait, answer), 1);
+    struct recall_wait *w = container_of(answer, struct recall_wait, answer);
+    if (w->group)
+        recall_group_on_answer(w->group, answer);
+    recall_unref(w, 1);
 }
 
 void recall_tell(struct request *q, const struct recall_order *order)
@@ -132,11 +186,17 @@ void recall_tell(struct request *q, const struct recall_order *order)
     if (order->lasts) /* nobody waits: the task is returned, and becomes what its recurring task says by then */
         w->answer.state = RECALL_GIVEN_UP;
     w->users = 1;
+    w->answer.result = RECALL_RUNNING;
+    w->group = q->recalls;
+    if (w->group) {
+        atomic_fetch_add(&w->group->users, 1);
+        atomic_fetch_add(&w->group->open, 1);
+    }
     arena_init(&w->arena, ROWS_MAX);
     if (recall_copy_order(w, order))
         setup->recall(setup->context, &w->order, &w->answer);
     else
-        recall_unref(w, 1);
+        recall_on_told(&w->answer);
 }
 
 int64_t recall_wait_ms(const struct request *q, const struct task *claimed)

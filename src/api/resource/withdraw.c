@@ -176,9 +176,29 @@ static int64_t withdraw_wait_ms(const struct withdrawal *w, const struct task *t
 
 static enum handled withdraw_recall_next(struct withdrawal *w);
 
-static enum handled withdraw_end(const struct withdrawal *w)
+static route_handler withdraw_end_later;
+
+static void withdraw_on_end_timer(struct timer *timer)
 {
+    request_later(container_of(timer, struct withdrawal, timer)->q, withdraw_end_later);
+}
+
+/* A worker that was asked for an occurrence may be about to start it: then it does so before the answer. */
+static enum handled withdraw_end(struct withdrawal *w)
+{
+    int64_t left_ms = w->q->sure_ms - clock_steady_ms(w->q->server->setup.clock);
+    if (left_ms > 0) {
+        w->timer.fire = withdraw_on_end_timer;
+        timers_add(w->q->server->timers, &w->timer, left_ms);
+        return HANDLED_LATER;
+    }
     return w->then ? request_later(w->q, w->then) : HANDLED_DONE;
+}
+
+static enum handled withdraw_end_later(struct request *q, struct reader *r)
+{
+    (void)r;
+    return withdraw_end(q->withdrawal);
 }
 
 /* What has fired before goes on with its retries, unless the task is cancelled. A user requested the occurrence

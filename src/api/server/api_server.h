@@ -42,14 +42,15 @@ struct recall_order {
     const struct idempotency *record; /* NULL: none */
     const struct audit *audit;        /* NULL: none */
     bool abort;
-    bool lasts; /* as of struct recall (node/recall.h) */
+    bool lasts, tells; /* as of struct recall (node/recall.h) */
 };
 
 struct recall_answer {
     void (*done)(struct recall_answer *answer);
     enum recall_result result;
-    bool known;       /* false: the owner does not know of the claim yet; ask again */
-    atomic_int state; /* enum recall_state. GIVEN_UP: the client got 409, and the owner leaves the task unchanged */
+    bool known;        /* false: the owner does not know of the claim yet; ask again */
+    bool told, unsure; /* as of struct recall */
+    atomic_int state;  /* enum recall_state. GIVEN_UP: the client got 409, and the owner leaves the task unchanged */
 };
 
 /* What will happen to a task, as its node sees it. The answer is given once, on any thread. The task, its holds and the

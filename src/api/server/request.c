@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/resource/recall.h"
 #include "api/server/audit.h"
 #include "api/server/gzip.h"
 #include "api/server/internal.h"
@@ -60,6 +61,7 @@ void request_release_memory(struct request *q)
     buf_release(&q->body);
     arena_release(&q->arena);
     response_release(&q->response);
+    recall_group_unref(take(q->recalls));
 }
 
 void request_free(struct request *q)

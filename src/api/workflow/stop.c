@@ -1,7 +1,8 @@
 /* Cancel, pause and resume of an open run change its steps: first those that wait, page by page,
  * with the runs below it, then those that are claimed and have not begun, which their owners give back. A step that
  * runs is aborted by a cancel and goes on after a pause. If not all of this is done within recall_ms, the answer to a
- * cancel is 202. Runs below it that are not stopped by then are stopped by the planner of the run.
+ * cancel is 202. Runs below it that are not stopped by then are stopped by the planner of the run. The answer to a
+ * pause is 202 if a step that is claimed may start after it: not all that may have it have answered.
  *
  * Who paused it, why and until when is written last, into its record (port/store/incidents.h 9). If that fails, the run
  * is paused, and the client, which has no answer, asks again.
@@ -37,7 +38,7 @@ enum {
 
 struct stopping {
     struct request *q;
-    enum action action;
+    enum action action, asked; /* asked: by the request. It is the same, unless another was first */
     bool compensate;
     bool follows; /* another pause or resume was first */
     struct pause_body pause;
@@ -168,13 +169,6 @@ static enum handled stopping_next(struct stopping *s)
 
 /* ---- steps that are claimed ---- */
 
-static void stopping_on_recalled(struct request *q, enum recall_result result, bool known)
-{
-    (void)result; /* what is left is seen when the rows are read again */
-    (void)known;
-    request_later(q, stopping_recall);
-}
-
 static void stopping_set_replacement(struct stopping *s, const struct task *t)
 {
     s->replace = *t;
@@ -191,17 +185,19 @@ static void stopping_set_replacement(struct stopping *s, const struct task *t)
     s->replace.last_error = str_from(s->why);
 }
 
-/* Asks for the next claimed step, or with a cancel for all: whether they have ended is seen when the rows are read
- * again. The planner sees itself that a control step is stopped. */
+/* Asks for all claimed steps: whether they have ended is seen when the rows are read again. The planner sees itself
+ * that a control step is stopped. */
 static enum handled stopping_recall(struct request *q, struct reader *r)
 {
     struct stopping *s = q->stopping;
     struct error e = { 0 };
-    bool tells = s->action == ACTION_CANCEL;
+    bool is_pause = s->action == ACTION_PAUSE;
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, STOP_ARENA);
     q->now_ms = clock_wall_ms(q->server->setup.clock);
-    while (s->action != ACTION_RESUME && s->claimed_at < s->claimed_count && (tells || stopping_left_ms(s) > 0)) {
+    if (is_pause)
+        recall_count(q);
+    while (s->action != ACTION_RESUME && s->claimed_at < s->claimed_count) {
         struct task t;
         const struct fenced_id *x = &s->claimed[s->claimed_at++];
         arena_reset(&a);
@@ -209,11 +205,9 @@ static enum handled stopping_recall(struct request *q, struct reader *r)
             t.target == TARGET_WORKFLOW)
             continue;
         stopping_set_replacement(s, &t);
-        struct recall_order order = { .running = &t, .replace = &s->replace, .abort = tells };
-        if (tells)
-            recall_tell(q, &order);
-        else if (recall_ask(q, &order, stopping_left_ms(s), stopping_on_recalled))
-            return HANDLED_LATER;
+        recall_tell(
+            q, &(struct recall_order){
+                   .running = &t, .replace = &s->replace, .abort = !is_pause, .lasts = is_pause, .tells = is_pause });
     }
     return stopping_check(q, r);
 }
@@ -347,6 +341,31 @@ static enum handled stopping_note_pause(struct request *q, struct reader *r, con
     return request_submit(q, stopping_on_noted);
 }
 
+static enum handled stopping_check_later(struct stopping *s)
+{
+    s->timer.fire = stopping_on_timer;
+    timers_add(s->q->server->timers, &s->timer, CHECK_MS);
+    return HANDLED_LATER;
+}
+
+/* A pause is answered when each claimed step is taken back, or has started, or has ended. */
+static enum handled stopping_await_recalls(struct stopping *s, struct reader *r, const struct workflow_run *run)
+{
+    struct error e = { 0 };
+    size_t running = 0;
+    bool waiting;
+    enum recall_sureness sureness = recall_sureness(s->q);
+    if (sureness == RECALL_SURE)
+        return stopping_answer(s->q, r, run, 200);
+    if (stopping_count(s, r, &running, &waiting, &e))
+        return request_fail(s->q, &e);
+    if (!running)
+        return stopping_answer(s->q, r, run, 200);
+    if (sureness == RECALL_UNSURE && stopping_left_ms(s) <= 0)
+        return stopping_answer(s->q, r, run, 202);
+    return stopping_check_later(s);
+}
+
 static enum handled stopping_check(struct request *q, struct reader *r)
 {
     struct stopping *s = q->stopping;
@@ -369,6 +388,8 @@ static enum handled stopping_check(struct request *q, struct reader *r)
         return stopping_follow(s);
     if (s->notes_pause && run.opened && run.row.paused && !task_is_final(run.task.state))
         return stopping_note_pause(q, r, &run.task);
+    if (s->action == ACTION_PAUSE && s->asked == ACTION_PAUSE && !task_is_final(run.task.state))
+        return stopping_await_recalls(s, r, &run);
     if (s->action != ACTION_CANCEL || task_is_final(run.task.state))
         return stopping_answer(q, r, &run, 200);
     if (stopping_count(s, r, &running, &waiting, &e))
@@ -385,9 +406,7 @@ static enum handled stopping_check(struct request *q, struct reader *r)
         return request_fail(q, &e);
     if (undoing) /* else there is nothing to undo, and it ends soon, or a run within it undoes */
         return stopping_answer(q, r, &run, 200);
-    s->timer.fire = stopping_on_timer;
-    timers_add(q->server->timers, &s->timer, CHECK_MS);
-    return HANDLED_LATER;
+    return stopping_check_later(s);
 }
 
 /* Its deadline has passed, and the timer is about to stop it: after a downtime, that takes a moment. A resume would
@@ -436,7 +455,7 @@ enum handled workflows_stop(struct request *q, struct reader *r, enum action act
     };
     struct stopping *s = arena_new(&q->arena, struct stopping);
     s->q = q;
-    s->action = action;
+    s->action = s->asked = action;
     s->compensate = compensate;
     s->until_ns = clock_steady_ns(q->server->setup.clock) + q->server->limits.recall_ms * NS_PER_MS;
     if ((action == ACTION_RESUME && stop_check_late(q, r, &e)) || stopping_read_pause(s, r, pause, &e) ||

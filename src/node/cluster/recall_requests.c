@@ -93,7 +93,8 @@ static void sent_request_on_answer(struct op *op)
         sent_request_finish(s, RECALL_FREED, true);
     else if (op->rc == ERR_OK && uuid_eq(s->op.ret_owner, *q->setup.node))
         sent_request_finish(s, RECALL_RUNNING, false);
-    else if (sent_request_is_over(s) || (op->rc == ERR_OK && !s->recall)) /* it stays with the task for its owner */
+    else if (sent_request_is_over(s) ||
+             (op->rc == ERR_OK && (!s->recall || s->recall->tells))) /* it stays with the task for its owner */
         sent_request_finish(s, RECALL_RUNNING, true);
     else
         sent_request_wait(s, op->rc        ? RECALL_REQUESTS_RETRY_MS

@@ -284,7 +284,9 @@ static void worker_start_line(struct worker *w, struct worker_host *h)
     h->in_use = true;
     while (h->parked && h->calls < h->max) {
         struct job *j = worker_line_first(h);
-        if (!worker_has_place(w, j->run.task)) {
+        bool has_heard = worker_has_heard(w);
+        w->must_hear = w->must_hear || !has_heard;
+        if (!has_heard || !worker_has_place(w, j->run.task)) {
             worker_mark_ready(w, h); /* for the next step */
             break;
         }
@@ -335,10 +337,15 @@ struct job *worker_pop_parked(struct worker *w)
     return j;
 }
 
+void worker_return_job(struct worker *w, struct job *j)
+{
+    worker_add_outcome(w, j, &(struct outcome){ .kind = OUTCOME_RETURNED, .retry_after_ms = -1 });
+}
+
 void worker_return_parked(struct worker *w)
 {
     for (struct job *j; (j = worker_pop_parked(w));)
-        worker_add_outcome(w, j, &(struct outcome){ .kind = OUTCOME_RETURNED, .retry_after_ms = -1 });
+        worker_return_job(w, j);
 }
 
 struct job *worker_take_off_line(struct worker *w, const struct fenced_id *id)

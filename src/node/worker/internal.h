@@ -19,7 +19,8 @@ struct delivery_batch {
     struct io_take take;
     struct worker *worker;
     size_t references;
-    struct job *jobs;
+    struct job *jobs; /* NULL: they have not been made yet */
+    size_t begun;     /* how many of its tasks have started, or were reported */
 };
 
 /* A host with a limit of calls. */
@@ -42,11 +43,12 @@ struct job {
     struct fenced_id id;
     struct worker *worker;
     struct delivery_batch *delivery_batch;
-    struct breakers_answer asked; /* of a task that calls a host */
-    struct breakers_news news;    /* what the answer, or the call, says of breakers */
-    bool disowned;                /* its outcome is not reported */
-    struct worker_host *host;     /* that it calls, or is parked for; NULL: none that has a limit */
-    int64_t started_ms;           /* wall: when its runner was started; 0: not yet */
+    struct breakers_answer asked;                         /* of a task that calls a host */
+    struct breakers_news news;                            /* what the answer, or the call, says of breakers */
+    bool disowned;                                        /* its outcome is not reported */
+    enum { JOB_STARTS, JOB_ABORTED, JOB_WANTED } request; /* of users, before it has started */
+    struct worker_host *host; /* that it calls, or is parked for; NULL: none that has a limit */
+    int64_t started_ms;       /* wall: when its runner was started; 0: not yet */
     /* while it is parked */
     struct list in_line, in_parked_line;
     int64_t parked_ms; /* steady: since when */
@@ -99,6 +101,8 @@ struct worker {
     bool unblocking;                 /* it is in flight */
     struct delivery_batch *arrived;  /* taken, and not started yet */
     bool queue_down;                 /* the last take failed */
+    int64_t heard_ms;                /* of the last take (struct taken) */
+    bool must_hear;                  /* a parked task may start, but for heard_ms */
     int64_t cpu_used, memory_used;
     size_t suspects; /* running */
     /* Steady: when the log last said that a key or a descriptor is missing; 0: never. */
@@ -136,9 +140,15 @@ void delivery_batch_unref(struct delivery_batch *h);
 struct class_slots worker_free_slots(const struct worker *w);
 /* worker_setup.may_start; t NULL: whether any task may start */
 bool worker_may_start(const struct worker *w, const struct task *t);
+/* False: the queue is to be asked first what is wanted back. */
+bool worker_has_heard(const struct worker *w);
 
 /* Asks the queue for as many tasks as may start now. Does nothing while a take is in flight. */
 void worker_ask_for_more(struct worker *w);
+/* What users want of deliveries that this worker has. */
+void worker_apply_requests(struct worker *w, const struct taken *heard);
+/* What users want may have been lost: what has not started is returned. */
+void worker_return_unheard(struct worker *w);
 /* If there is more room now than the take in flight asked for, ends its wait: tasks that fit into that room may wait in
  * the queue, and do not wake it. */
 void worker_unblock_take(struct worker *w);
@@ -164,7 +174,8 @@ bool worker_waits_for_host(struct worker *w, struct job *j);
  * again although nothing happened, in steady time. */
 int64_t worker_start_parked(struct worker *w);
 bool worker_cancel_parked(struct worker *w, const struct fenced_id *id, struct str why); /* false: it is not parked */
-void worker_return_parked(struct worker *w);                                             /* all */
+void worker_return_job(struct worker *w, struct job *j); /* one that has not started, and is in no line */
+void worker_return_parked(struct worker *w);             /* all */
 /* Takes a job off its line without a report. NULL: there is none. */
 struct job *worker_take_off_line(struct worker *w, const struct fenced_id *id);
 struct job *worker_pop_parked(struct worker *w); /* any */

@@ -1,5 +1,6 @@
 /* One take is in flight at a time. It asks for the places that are free when it is sent; if more become free while it
- * waits, its wait is ended, and the next one asks for them all. */
+ * waits, its wait is ended, and the next one asks for them all. While tasks have arrived that must not start before
+ * more was heard of what users want (worker_has_heard), it asks for no tasks, and does not wait. */
 #include <assert.h>
 
 #include "base/log.h"
@@ -14,6 +15,7 @@ static void worker_take_failed(struct worker *w, struct delivery_batch *h)
         log_warn("take_failed", kv_err(&h->take.io_request.error));
     w->queue_down = true;
     w->asked = (struct class_slots){ 0 };
+    worker_return_unheard(w);
     w->take_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
     delivery_batch_unref(h);
 }
@@ -27,12 +29,21 @@ static void worker_on_taken(struct io_request *e)
         worker_take_failed(w, h);
         return;
     }
-    w->queue_down = false;
-    w->arrived = h;
+    w->queue_down = w->must_hear = false;
+    w->heard_ms = h->take.ret.heard_ms;
+    if (h->take.ret.unheard)
+        worker_return_unheard(w);
     if (h->take.ret.queue_us && w->setup.queue_time)
         w->setup.queue_time(w->setup.context, h->take.ret.queue_us);
     if (h->take.ask.max == 0)
         w->end_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
+    if (!w->arrived) {
+        w->arrived = h;
+        return;
+    }
+    assert(h->take.ask.max == 0);
+    worker_apply_requests(w, &h->take.ret);
+    delivery_batch_unref(h);
 }
 
 bool worker_has_place(const struct worker *w, const struct task *t)
@@ -45,7 +56,7 @@ bool worker_has_place(const struct worker *w, const struct task *t)
 static struct class_slots worker_room(const struct worker *w)
 {
     bool alone = w->setup.fleet && w->suspects; /* a suspect runs alone */
-    if (w->stopped || alone || !worker_may_start(w, NULL) ||
+    if (w->stopped || alone || w->arrived || w->must_hear || !worker_may_start(w, NULL) ||
         (w->setup.may_take && !w->setup.may_take(w->setup.context)))
         return (struct class_slots){ 0 };
     struct class_slots slots = worker_free_slots(w),
@@ -72,8 +83,9 @@ static int64_t worker_rest(int64_t room, int64_t used)
 static bool worker_is_worth_asking(const struct worker *w, size_t room)
 {
     struct async_io *c = w->setup.async_io;
-    return c->at_once ? room > 0 && c->ops->queue_depth(c) > 0
-                      : room > 0 || (w->running.n > 0 && w->end_at_ms <= w->now.steady_ms);
+    return c->at_once
+               ? room > 0 && c->ops->queue_depth(c) > 0
+               : room > 0 || w->arrived || w->must_hear || (w->running.n > 0 && w->end_at_ms <= w->now.steady_ms);
 }
 
 void worker_ask_for_more(struct worker *w)
@@ -123,7 +135,7 @@ static bool worker_has_more_than_asked(const struct worker *w)
 
 void worker_unblock_take(struct worker *w)
 {
-    if (!w->taking || w->unblocking || w->asked_class == CLASSES || !worker_has_more_than_asked(w))
+    if (!w->taking || w->unblocking || w->asked_class == CLASSES || !(w->must_hear || worker_has_more_than_asked(w)))
         return;
     w->asked_class = CLASSES;
     w->unblocking = true;

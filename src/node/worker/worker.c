@@ -347,12 +347,13 @@ static bool worker_must_not_start(struct worker *w, struct job *j)
     const struct task *t = j->run.task;
     const struct cancel_reason *d = worker_find_cancel_reason(w, j);
     struct outcome o = { .retry_after_ms = -1 };
-    if (w->stopped || worker_is_late(w, j) || worker_is_outdated(w, j) || !worker_may_start(w, t)) {
+    if (w->stopped || j->request == JOB_WANTED || worker_is_late(w, j) || worker_is_outdated(w, j) ||
+        !worker_may_start(w, t)) {
         /* returned, if its claim is still valid */
         o.kind = OUTCOME_RETURNED;
-    } else if (d) {
+    } else if (d || j->request == JOB_ABORTED) {
         o.kind = OUTCOME_CANCELLED;
-        o.error = (struct str){ d->why, d->why_size };
+        o.error = d ? (struct str){ d->why, d->why_size } : S("cancelled before it began");
     } else if (is_expired(task_expires_ms(t), w->now.wall_ms)) {
         o.kind = OUTCOME_EXPIRED;
         o.error = S("expired: it did not start within expires_after_seconds of its due time");
@@ -415,12 +416,11 @@ void worker_start_parked_job(struct worker *w, struct job *j)
         worker_run(w, j);
 }
 
-/* Returns how many there were. */
-static size_t worker_start_all(struct worker *w, struct delivery_batch *h)
+static void worker_make_jobs(struct worker *w, struct delivery_batch *h)
 {
     struct tasks tasks = h->take.ret.tasks;
     w->asked = (struct class_slots){ 0 };
-    h->jobs = xcalloc(tasks.n, sizeof *h->jobs);
+    h->jobs = xcalloc(tasks.n + 1, sizeof *h->jobs);
     h->references += tasks.n;
     for (size_t i = 0; i < tasks.n; i++) {
         const struct task *t = &tasks.v[i];
@@ -430,12 +430,73 @@ static size_t worker_start_all(struct worker *w, struct delivery_batch *h)
                           .worker = w,
                           .delivery_batch = h,
                           .lacked_room = w->setup.fleet && w->full_ms[priority_class_of(t->priority)] > t->due_ms };
-        worker_start(w, &h->jobs[i]);
     }
-    for (size_t i = 0; i < h->take.ret.abort_count; i++)
-        worker_abort(w, h->take.ret.aborts[i].id, h->take.ret.aborts[i].fence);
+    worker_apply_requests(w, &h->take.ret);
+}
+
+bool worker_has_heard(const struct worker *w)
+{
+    return !w->setup.clock || !w->heard_ms || clock_steady_ms(w->setup.clock) - w->heard_ms < DELIVERY_HEARD_MS;
+}
+
+/* Of those that have arrived and not started. NULL: it is none of them. */
+static struct job *worker_find_arrived(const struct worker *w, const struct fenced_id *id)
+{
+    const struct delivery_batch *h = w->arrived;
+    for (size_t i = h && h->jobs ? h->begun : 0; h && h->jobs && i < h->take.ret.tasks.n; i++)
+        if (str_eq(delivery_key(&h->jobs[i].id), delivery_key(id)))
+            return &h->jobs[i];
+    return NULL;
+}
+
+void worker_apply_requests(struct worker *w, const struct taken *heard)
+{
+    for (size_t i = 0; i < heard->wanted_count; i++) {
+        struct job *arrived = worker_find_arrived(w, &heard->wanted[i]);
+        struct job *parked = arrived ? NULL : worker_take_off_line(w, &heard->wanted[i]);
+        if (arrived)
+            arrived->request = JOB_WANTED;
+        if (parked)
+            worker_return_job(w, parked);
+    }
+    for (size_t i = 0; i < heard->abort_count; i++) {
+        struct job *arrived = worker_find_arrived(w, &heard->aborts[i]);
+        if (arrived)
+            arrived->request = JOB_ABORTED;
+        else
+            worker_abort(w, heard->aborts[i].id, heard->aborts[i].fence);
+    }
+}
+
+void worker_return_unheard(struct worker *w)
+{
+    if (!w->setup.clock)
+        return;
+    struct delivery_batch *h = w->arrived;
+    for (size_t i = h && h->jobs ? h->begun : 0; h && h->jobs && i < h->take.ret.tasks.n; i++)
+        h->jobs[i].request = JOB_WANTED;
+    worker_return_parked(w);
+}
+
+/* Returns how many have started, or were reported. */
+static size_t worker_start_arrived(struct worker *w)
+{
+    struct delivery_batch *h = w->arrived;
+    size_t before = h->begun;
+    if (!h->jobs)
+        worker_make_jobs(w, h);
+    if (h->take.ret.unheard && !worker_has_heard(w))
+        worker_return_unheard(w);
+    for (; h->begun < h->take.ret.tasks.n; h->begun++) {
+        struct job *j = &h->jobs[h->begun];
+        if (j->request == JOB_STARTS && !w->stopped && !worker_has_heard(w))
+            return h->begun - before;
+        worker_start(w, j);
+    }
+    w->arrived = NULL;
+    size_t n = h->begun - before;
     delivery_batch_unref(h);
-    return tasks.n;
+    return n;
 }
 
 /* Returns how many were taken. */
@@ -443,7 +504,7 @@ static size_t worker_take_some(struct worker *w)
 {
     if (!w->arrived)
         worker_ask_for_more(w);
-    return w->arrived ? worker_start_all(w, take(w->arrived)) : 0;
+    return w->arrived ? worker_start_arrived(w) : 0;
 }
 
 static void worker_show_metrics(const struct worker *w)

@@ -13,6 +13,10 @@
  * publishes outcomes in batches and acknowledges a delivery after its outcome was published. Until then it renews the
  * delivery. If the worker dies, its deliveries time out. Its clock must be right only for tasks that expire.
  *
+ * A task that users want back must not start after they were answered. So a worker starts a task only if it has heard
+ * from the queue what is wanted back within the last DELIVERY_HEARD_MS (port/queue.h), by a clock that goes on while
+ * the process is stopped. Else it asks the queue first. If an answer was lost, it returns what it has not started.
+ *
  * The worker is a part of a node, or all of a worker process. Its driver calls worker_step whenever something
  * happened (a request was answered, a run ended) and when the step before asked for it. A worker belongs to the
  * thread that steps it: its first step takes ownership, and the other functions assert it. worker_free may be called
@@ -23,6 +27,7 @@
 #include "core/time/moment.h"
 #include "node/worker/recent_fences.h"
 #include "port/async_io.h"
+#include "port/clock.h"
 #include "port/runner.h"
 #include "port/tracer.h"
 
@@ -30,6 +35,7 @@ enum { RUNNER_KINDS = 6 /* enum target_kind */, WORKER_REPORT_MS = 2000, WORKER_
 
 struct worker_setup {
     struct async_io *async_io;            /* take, renew and ack; publish */
+    struct clock *clock;                  /* read before each start; NULL: the queue is in this process. Borrowed */
     struct runner *runners[RUNNER_KINDS]; /* NULL: this worker cannot run such targets */
     struct metrics *metrics;
     struct tracer *tracer;        /* NULL: no spans are recorded */

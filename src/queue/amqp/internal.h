@@ -31,6 +31,9 @@ enum { /* channels of `link`; `push` publishes on channel 1 and uses CHANNEL_CAL
 enum { CONSUME_PREFETCH = 1000 };
 #define CONSUMER_CONTROL   "control"
 #define CONSUMER_CATALOGUE "catalogue"
+/* types of control messages about a task */
+#define CONTROL_ABORT     "abort"
+#define CONTROL_WANT_BACK "want_back"
 
 /* The facts that all tasks of a route have in common. */
 struct route_facts {
@@ -89,6 +92,18 @@ struct outstanding {
     bool aborted; /* the worker was told */
 };
 
+/* What users want of deliveries: told to the worker by its next take. */
+struct delivery_requests {
+    struct fenced_id *v;
+    size_t n, cap;
+};
+
+/* An abort of a task that is not here: the task may arrive after it. */
+struct tombstone {
+    struct fenced_id id;
+    bool wanted; /* it is not to be aborted, but wanted back */
+};
+
 enum { TOMBSTONES = 1024, TIMES = 8 };
 
 struct queue_hub {
@@ -125,9 +140,9 @@ struct queue_hub {
     uint64_t control_generation;  /* generation of the connection that consumes control messages */
     bool has_news;                /* a wakeup, an abort or a new route has arrived */
     bool unblocked;               /* the take that waits, or the next one, returns */
-    struct fenced_id *aborts;     /* to be returned by the next take */
-    size_t abort_count, abort_cap;
-    struct fenced_id tombstones[TOMBSTONES]; /* aborts of tasks that are not here: a task may arrive after its abort */
+    struct delivery_requests aborts, wanted;
+    uint64_t heard_generation; /* of the connection by which the last take has heard of them */
+    struct tombstone tombstones[TOMBSTONES];
     size_t tombstone_next;
     uint64_t epoch;        /* from the catalogue; 0: not read yet */
     uint64_t last_epoch;   /* the epoch that this process read last */
@@ -194,6 +209,7 @@ enum { TASK_TEXT_MAX = 32 << 20 };
 enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
                          struct error *e) must_use;
 enum err queue_amqp_abort(struct queue *q, struct fenced_id d, struct error *e) must_use;
+enum err queue_amqp_want_back(struct queue *q, const struct task *t, bool *ret_waits, struct error *e) must_use;
 /* Called without locks. A broker has no clock that can be asked, so control nodes, which ask for delivery timeouts,
  * publish the time to the workers. */
 void queue_amqp_publish_time(struct queue_hub *hub);

@@ -158,10 +158,10 @@ enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, ui
     return rc;
 }
 
-/* Sends the abort to all workers: the worker that has the task acts on it, or the one that gets it later. */
-enum err queue_amqp_abort(struct queue *q, struct fenced_id d, struct error *e)
+/* Sends a message about a delivery to all workers: the worker that has the task acts on it, or the one that gets it
+ * later. */
+static enum err queue_amqp_tell_workers(struct queue_hub *hub, const char *type, struct fenced_id d, struct error *e)
 {
-    struct queue_hub *hub = hub_of(q);
     char text[UUID_TEXT + 32], task[UUID_TEXT + 1];
     uuid_format(d.id, task);
     snprintf(text, sizeof text, "%s %lld", task, (long long)d.fence);
@@ -170,12 +170,36 @@ enum err queue_amqp_abort(struct queue *q, struct fenced_id d, struct error *e)
     if (!rc) {
         rabbit_publish_begin(&hub->push);
         const struct rabbit_envelope message = {
-            .exchange = str_from(hub->control_name), .body = str_from(text), .type = "abort", .transient = true
+            .exchange = str_from(hub->control_name), .body = str_from(text), .type = type, .transient = true
         };
         rc = rabbit_publish(&hub->push, &message, e) || rabbit_publish_end(&hub->push, e) ? e->code : ERR_OK;
     }
     pthread_mutex_unlock(&hub->push_lock);
     return rc;
+}
+
+enum err queue_amqp_abort(struct queue *q, struct fenced_id d, struct error *e)
+{
+    return queue_amqp_tell_workers(hub_of(q), CONTROL_ABORT, d, e);
+}
+
+/* A task can be counted, not found: it may wait if any task of its route does. It is counted first: if it does not wait
+ * then, a worker has it that hears of the message. */
+enum err queue_amqp_want_back(struct queue *q, const struct task *t, bool *ret_waits, struct error *e)
+{
+    struct queue_hub *hub = hub_of(q);
+    const struct route_facts facts = route_of(hub, t, queue_tenant(hub->names, t->tenant));
+    const uint32_t *ready = NULL;
+    hub_lock(hub);
+    enum err rc = rabbit_connect(&hub->link, e);
+    if (!rc)
+        rc = routes_count(hub, &(struct route *){ routes_get(&hub->routes, hub, &facts) }, 1, &ready, e);
+    bool waits = !rc && ready[0] > 0;
+    hub_unlock(hub);
+    if (rc || queue_amqp_tell_workers(hub, CONTROL_WANT_BACK, (struct fenced_id){ t->id, t->fence }, e))
+        return e->code;
+    *ret_waits = waits;
+    return ERR_OK;
 }
 
 /* Does not wait for the confirm: the time is published again soon. */

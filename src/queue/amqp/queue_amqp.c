@@ -87,7 +87,7 @@ static void queue_amqp_on_closed(struct rabbit_link *l)
     queue_amqp_clear_outstanding(&hub->delivery_timeouts);
     received_free_all(&hub->inbox);
     received_free_all(&hub->timed_out_inbox);
-    hub->abort_count = 0;
+    hub->aborts.n = hub->wanted.n = 0;
     hub->epoch = 0;
     for (size_t i = 0; i < hub->routes.n; i++)
         hub->routes.v[i]->catalogued = hub->routes.v[i]->wakeup_subscribed = false;
@@ -246,7 +246,8 @@ static void queue_amqp_hub_free(struct queue_hub *hub)
     new_queue_guard_release(hub);
     rabbit_url_release(&hub->url);
     buf_release(&hub->text);
-    free(hub->aborts);
+    free(hub->aborts.v);
+    free(hub->wanted.v);
     close(hub->wake_fd);
     pthread_mutex_destroy(&hub->lock);
     pthread_mutex_destroy(&hub->push_lock);
@@ -274,6 +275,7 @@ static struct queue *queue_amqp_handle_new(struct queue_hub *hub)
         .timed_out_deliveries = queue_amqp_timed_out,
         .recall = queue_amqp_recall,
         .abort = queue_amqp_abort,
+        .want_back = queue_amqp_want_back,
         .unblock = queue_amqp_unblock,
         .known = queue_amqp_known,
         .stats = queue_amqp_stats,

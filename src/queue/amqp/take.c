@@ -44,23 +44,41 @@ void received_free_all(struct list *l)
 
 /* ---- control messages ---- */
 
-static void queue_amqp_note_abort(struct queue_hub *hub, struct fenced_id id)
+static void delivery_requests_add(struct delivery_requests *r, struct fenced_id id)
 {
-    if (hub->abort_count == hub->abort_cap) {
-        hub->abort_cap = hub->abort_cap * 2 + 8;
-        hub->aborts = xrealloc(hub->aborts, hub->abort_cap * sizeof *hub->aborts);
+    if (r->n == r->cap) {
+        r->cap = r->cap * 2 + 8;
+        r->v = xrealloc(r->v, r->cap * sizeof *r->v);
     }
-    hub->aborts[hub->abort_count++] = id;
+    r->v[r->n++] = id;
 }
 
-static void queue_amqp_on_abort(struct queue_hub *hub, struct fenced_id id)
+static struct tombstone *queue_amqp_find_tombstone(struct queue_hub *hub, struct fenced_id id)
+{
+    for (size_t i = 0; i < min_of(hub->tombstone_next, TOMBSTONES); i++)
+        if (memcmp(&hub->tombstones[i].id, &id, sizeof id) == 0)
+            return &hub->tombstones[i];
+    return NULL;
+}
+
+/* Nodes repeat an abort until the task has ended: that must not push out those of others. */
+static void queue_amqp_add_tombstone(struct queue_hub *hub, struct fenced_id id, bool wanted)
+{
+    struct tombstone *t = queue_amqp_find_tombstone(hub, id);
+    if (t)
+        t->wanted = t->wanted && wanted;
+    else
+        hub->tombstones[hub->tombstone_next++ % TOMBSTONES] = (struct tombstone){ id, wanted };
+}
+
+static void queue_amqp_on_abort(struct queue_hub *hub, struct fenced_id id, bool wanted)
 {
     struct outstanding *d = map_get(&hub->delivered, delivery_bytes(&id));
     if (!d) {
-        hub->tombstones[hub->tombstone_next++ % TOMBSTONES] = id;
+        queue_amqp_add_tombstone(hub, id, wanted);
     } else if (!d->aborted) {
-        d->aborted = true;
-        queue_amqp_note_abort(hub, id);
+        d->aborted = !wanted;
+        delivery_requests_add(wanted ? &hub->wanted : &hub->aborts, id);
         hub->has_news = true;
     }
 }
@@ -79,27 +97,28 @@ static int64_t queue_amqp_now_us(const struct queue_hub *hub)
     return hub->time_count ? queue_amqp_steady_us() + clock_offset_us : 0;
 }
 
-/* An abort: "<task> <fence>". The time: microseconds since 1970. */
+/* An abort, or a task that is wanted back: "<task> <fence>". The time: microseconds since 1970. */
 void control_on_message(struct queue_hub *hub, const struct rabbit_message *m)
 {
     struct str rest = buf_str(&m->body), task, fence;
     struct fenced_id id = { 0 };
     int64_t us;
+    bool wanted = strcmp(m->type, CONTROL_WANT_BACK) == 0;
     if (strcmp(m->type, "time") == 0 && str_to_i64(rest, 1, INT64_MAX, &us))
         hub->clock_offset_us[hub->time_count++ % TIMES] = us - queue_amqp_steady_us();
-    else if (strcmp(m->type, "abort") == 0 && str_cut(&rest, ' ', &task) && str_cut(&rest, ' ', &fence) &&
-             uuid_parse(task, &id.id) && str_to_i64(fence, 1, INT64_MAX, &id.fence))
-        queue_amqp_on_abort(hub, id);
+    else if ((wanted || strcmp(m->type, CONTROL_ABORT) == 0) && str_cut(&rest, ' ', &task) &&
+             str_cut(&rest, ' ', &fence) && uuid_parse(task, &id.id) && str_to_i64(fence, 1, INT64_MAX, &id.fence))
+        queue_amqp_on_abort(hub, id, wanted);
 }
 
-static bool queue_amqp_remove_tombstone(struct queue_hub *hub, struct fenced_id id)
+/* Tells the worker what users have asked for before the task came. */
+static void queue_amqp_remove_tombstone(struct queue_hub *hub, struct fenced_id id)
 {
-    for (size_t i = 0; i < min_of(hub->tombstone_next, TOMBSTONES); i++)
-        if (memcmp(&hub->tombstones[i], &id, sizeof id) == 0) {
-            hub->tombstones[i] = (struct fenced_id){ 0 };
-            return true;
-        }
-    return false;
+    struct tombstone *t = queue_amqp_find_tombstone(hub, id);
+    if (!t)
+        return;
+    t->id = (struct fenced_id){ 0 };
+    queue_amqp_on_abort(hub, id, t->wanted);
 }
 
 /* Starts to consume control messages, by an exclusive queue. */
@@ -196,8 +215,7 @@ static void queue_amqp_hand_out(struct take_progress *w, const struct received *
     map_put(&w->hub->delivered, delivery_bytes(&d->id), d);
     w->got.tasks.v[w->got.tasks.n++] = *t;
     queue_amqp_use_room(w, t);
-    if (queue_amqp_remove_tombstone(w->hub, d->id))
-        queue_amqp_on_abort(w->hub, d->id);
+    queue_amqp_remove_tombstone(w->hub, d->id);
 }
 
 /* What happens to a received message. */
@@ -398,17 +416,28 @@ static enum err queue_amqp_wait_for_notice(struct take_progress *w, int64_t unti
     return ERR_OK;
 }
 
-/* If the arena has no room, the aborts are returned by the next take. */
-static void queue_amqp_take_aborts(struct take_progress *w)
+/* If the arena has no room, they are returned by the next take, and this one has not heard of them. */
+static void queue_amqp_take_requests(struct take_progress *w, struct delivery_requests *r, struct fenced_id **ret,
+                                     size_t *ret_count)
 {
-    struct queue_hub *hub = w->hub;
-    struct fenced_id *copy = hub->abort_count ? arena_alloc(w->arena, hub->abort_count * sizeof *copy) : NULL;
+    struct fenced_id *copy = r->n ? arena_alloc(w->arena, r->n * sizeof *copy) : NULL;
+    w->got.unheard = w->got.unheard || (r->n && !copy);
     if (!copy)
         return;
-    memcpy(copy, hub->aborts, hub->abort_count * sizeof *copy);
-    w->got.aborts = copy;
-    w->got.abort_count = hub->abort_count;
-    hub->abort_count = 0;
+    memcpy(copy, r->v, r->n * sizeof *copy);
+    *ret = copy;
+    *ret_count = r->n;
+    r->n = 0;
+}
+
+/* What was sent while there was no connection did not come. */
+static void queue_amqp_note_heard(struct take_progress *w)
+{
+    struct queue_hub *hub = w->hub;
+    w->got.unheard = hub->heard_generation != hub->link.generation;
+    hub->heard_generation = hub->link.generation;
+    queue_amqp_take_requests(w, &hub->aborts, &w->got.aborts, &w->got.abort_count);
+    queue_amqp_take_requests(w, &hub->wanted, &w->got.wanted, &w->got.wanted_count);
 }
 
 static enum err queue_amqp_take_some(struct take_progress *w, struct list *redelivered, struct error *e)
@@ -420,10 +449,11 @@ static enum err queue_amqp_take_some(struct take_progress *w, struct list *redel
     for (bool first = true;; first = false) {
         /* basic.qos as a barrier: its reply follows all messages that the broker has sent on the channel, so earlier
          * aborts are known. */
+        w->got.heard_ms = rabbit_now_ms();
         if (rabbit_qos(&hub->link, CHANNEL_CONSUME, CONSUME_PREFETCH, e) ||
             queue_amqp_hand_out_inbox(w, redelivered, e))
             return e->code;
-        bool over = hub->abort_count || hub->unblocked || rabbit_now_ms() >= until_ms;
+        bool over = hub->aborts.n || hub->wanted.n || hub->unblocked || rabbit_now_ms() >= until_ms;
         if (w->got.tasks.n || w->full || !list_empty(redelivered) || (over && !first))
             break;
         if (w->ask->max && queue_amqp_get_once(w, w->ask->wait_ms > 0, e))
@@ -432,7 +462,7 @@ static enum err queue_amqp_take_some(struct take_progress *w, struct list *redel
             return e->code;
     }
     hub->unblocked = false;
-    queue_amqp_take_aborts(w);
+    queue_amqp_note_heard(w);
     w->got.queue_us = queue_amqp_now_us(hub);
     bool idle = w->got.tasks.n == 0 && w->ask->max; /* an idle worker takes again at once: stay subscribed */
     return idle ? ERR_OK : queue_amqp_unsubscribe_wakeups(hub, e);

@@ -21,10 +21,12 @@ struct entry {
     struct fenced_id id;
     enum { ENTRY_WAITING, ENTRY_DELIVERED, ENTRY_TIMED_OUT } state;
     int64_t place; /* order among all waiting entries */
-    /* while it waits: in the list of its priority; after that: in `aborting`, if an abort was requested */
+    /* while it waits: in the list of its priority; after that: in `aborting`, if an abort was requested or it is wanted
+     * back */
     struct list link;
     struct heap_node expiry; /* ENTRY_DELIVERED and ENTRY_TIMED_OUT */
     struct uuid worker;      /* the worker that took it */
+    bool wanted;             /* in `aborting`: it is wanted back, and nobody asked to abort it */
     struct task task;        /* its texts are allocated behind the entry */
 };
 
@@ -200,14 +202,18 @@ static void queue_memory_take_aborts(struct queue_memory *q, const struct take *
     size_t n = 0;
     list_each (&q->aborting, link)
         n += uuid_eq(container_of(link, struct entry, link)->worker, t->worker);
-    ret->aborts = n ? arena_alloc(a, n * sizeof *ret->aborts) : NULL;
+    ret->aborts = n ? arena_alloc(a, 2 * n * sizeof *ret->aborts) : NULL;
     if (!ret->aborts)
         return;
+    ret->wanted = ret->aborts + n;
     list_each (&q->aborting, link) {
         struct entry *entry = container_of(link, struct entry, link);
         if (!uuid_eq(entry->worker, t->worker))
             continue;
-        ret->aborts[ret->abort_count++] = entry->id;
+        if (entry->wanted)
+            ret->wanted[ret->wanted_count++] = entry->id;
+        else
+            ret->aborts[ret->abort_count++] = entry->id;
         list_remove(link);
     }
 }
@@ -331,8 +337,24 @@ static enum err queue_memory_abort(struct queue *base, struct fenced_id d, struc
 {
     (void)e;
     struct entry *entry = queue_memory_find_delivered(queue_memory_of(base), &d);
-    if (entry && entry->state == ENTRY_DELIVERED && !list_linked(&entry->link))
+    if (!entry || entry->state != ENTRY_DELIVERED)
+        return ERR_OK;
+    entry->wanted = false;
+    if (!list_linked(&entry->link))
         list_push(&queue_memory_of(base)->aborting, &entry->link);
+    return ERR_OK;
+}
+
+static enum err queue_memory_want_back(struct queue *base, const struct task *t, bool *ret_waits, struct error *e)
+{
+    (void)e;
+    struct queue_memory *q = queue_memory_of(base);
+    struct entry *entry = map_get(&q->entries, queue_memory_key(&(struct fenced_id){ t->id, t->fence }));
+    *ret_waits = entry && entry->state == ENTRY_WAITING;
+    if (!entry || entry->state != ENTRY_DELIVERED || list_linked(&entry->link))
+        return ERR_OK;
+    entry->wanted = true;
+    list_push(&q->aborting, &entry->link);
     return ERR_OK;
 }
 
@@ -383,6 +405,7 @@ struct queue *queue_memory_new_named(const struct queue_names *names)
         .timed_out_deliveries = queue_memory_timed_out,
         .recall = queue_memory_recall,
         .abort = queue_memory_abort,
+        .want_back = queue_memory_want_back,
         .unblock = queue_memory_unblock,
         .known = queue_memory_known,
         .stats = queue_memory_stats,

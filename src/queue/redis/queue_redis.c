@@ -321,6 +321,23 @@ static enum err queue_redis_abort(struct queue *base, struct fenced_id d, struct
     return queue_redis_call_no_reply(q, e);
 }
 
+static enum err queue_redis_want_back(struct queue *base, const struct task *t, bool *ret_waits, struct error *e)
+{
+    struct queue_redis *q = queue_redis_of(base);
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    int64_t waits;
+    if (queue_redis_connect(q, e))
+        return e->code;
+    queue_redis_call_begin(q, "want_back");
+    queue_redis_arg_member(&q->conn, &(struct fenced_id){ t->id, t->fence });
+    if (queue_redis_call(q, &reply, e))
+        return e->code;
+    if (!reply_i64(reply, &waits))
+        return redis_unexpected_reply(e, "want_back");
+    *ret_waits = waits == 1;
+    return ERR_OK;
+}
+
 static enum err queue_redis_unblock(struct queue *base, struct uuid worker, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
@@ -401,6 +418,7 @@ enum err queue_redis_open(const struct redis_setup *setup, const struct queue_na
         .timed_out_deliveries = queue_redis_timed_out,
         .recall = queue_redis_recall,
         .abort = queue_redis_abort,
+        .want_back = queue_redis_want_back,
         .unblock = queue_redis_unblock,
         .known = queue_redis_known,
         .stats = queue_redis_stats,

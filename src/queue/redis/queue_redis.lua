@@ -10,7 +10,7 @@
 --                 classes
 --   waiters       until when each worker waits, and its room
 --   w:WORKER      list that a waiting worker blocks on: WAKE, or UNBLOCK if its take is to return
---   w:WORKER:aborts  deliveries that it is asked to abort
+--   w:WORKER:aborts  deliveries that it is asked to abort; w:WORKER:wanted: to return unless they have started
 --   delivered     deliveries, scored by the end of their visibility in ms; the fraction of a ms is the worker's number
 --   workers       the number of each worker, and the worker of each number: after NUMBERS workers, numbers are reused
 --   lapsing       timed out deliveries, scored by when to report them next; unfired: those that no worker had
@@ -304,15 +304,24 @@ function verbs.scan()
     return page[1]
 end
 
-local function take_aborts(worker)
-    local aborts = {}
-    for _, member in ipairs(call('SMEMBERS', P .. 'w:' .. worker .. ':aborts')) do
+local function take_requests(worker, list) -- 'aborts' or 'wanted'
+    local key, members = P .. 'w:' .. worker .. ':' .. list, {}
+    for _, member in ipairs(call('SMEMBERS', key)) do
         if worker_of(member) == worker then
-            aborts[#aborts + 1] = member
+            members[#members + 1] = member
         end
     end
-    call('DEL', P .. 'w:' .. worker .. ':aborts')
-    return aborts
+    call('DEL', key)
+    return members
+end
+
+local function request_of_worker(member, list) -- if a worker has it
+    local worker = worker_of(member)
+    if not worker then return end
+    local key = P .. 'w:' .. worker .. ':' .. list
+    call('SADD', key, member)
+    call('PEXPIRE', key, ABORT_TTL)
+    send_token(worker, WAKE)
 end
 
 -- When a queue is restored, tasks that wait in it may have been delivered and run since the state was saved; only the
@@ -358,7 +367,7 @@ end
 
 -- Arguments: group, worker, max, visibility_ms, wait_ms, alone, cpu, memory, offset, the places kept for each class.
 -- Returns the time, where to continue (-1: nothing left), how many tasks wait, the aborts, id, urgency and data of each
--- task, and whether the take is not to wait. Returns 'join' if the group is not registered.
+-- task, whether the take is not to wait, and the tasks wanted back. Returns 'join' if the group is not registered.
 function verbs.take()
     local group, worker, max = ARGV[5], ARGV[6], tonumber(ARGV[7])
     local wait = tonumber(ARGV[9])
@@ -373,7 +382,7 @@ function verbs.take()
     local woken, unblocked = token ~= false, token == UNBLOCK
     local score = visibility_score(ARGV[8], worker)
     local out, taken, bytes, channels_read = {}, 0, 0, 0
-    local aborts = take_aborts(worker)
+    local aborts, wanted = take_requests(worker, 'aborts'), take_requests(worker, 'wanted')
     while taken < max and channels_read < CHANNELS_MAX and bytes < BYTES_MAX do
         local next = call('ZRANGE', g, at, at + 1, 'WITHSCORES')
         if #next == 0 then at = -1 break end
@@ -406,13 +415,13 @@ function verbs.take()
             if wake(rest, read_channel(rest)) then break end
         end
     end
-    if taken == 0 and #aborts == 0 and at < 0 and max > 0 and wait > 0 and not unblocked then
+    if taken == 0 and #aborts == 0 and #wanted == 0 and at < 0 and max > 0 and wait > 0 and not unblocked then
         call('ZADD', wait_key(group, lowest_class(places)), now, worker)
         call('HSET', P .. 'waiters', worker,
             string.format('%.0f|%s|%s|%s', now + wait, ARGV[11], ARGV[12], alone and '1' or '0'))
     end
     return { string.format('%.0f', now_us), at, tonumber(call('HGET', P .. 'state', 'waiting') or '0'), aborts, out,
-             unblocked and 1 or 0 }
+             unblocked and 1 or 0, wanted }
 end
 
 -- Arguments: id, urgency …. The worker had no room for these: they wait again at their old places.
@@ -534,13 +543,15 @@ function verbs.recall()
 end
 
 function verbs.abort()
-    local worker = worker_of(ARGV[5])
-    if worker then
-        call('SADD', P .. 'w:' .. worker .. ':aborts', ARGV[5])
-        call('PEXPIRE', P .. 'w:' .. worker .. ':aborts', ABORT_TTL)
-        send_token(worker, WAKE)
-    end
+    request_of_worker(ARGV[5], 'aborts')
     return 1
+end
+
+-- Returns 1 if it waits.
+function verbs.want_back()
+    request_of_worker(ARGV[5], 'wanted')
+    local channel = channel_of(ARGV[5])
+    return channel and call('ZSCORE', P .. 'c:' .. channel, ARGV[5]) and 1 or 0
 end
 
 -- Arguments: worker.

@@ -77,7 +77,7 @@ struct delivery_batch {
     struct arena *arena;
     struct take rest; /* what the take still wants */
     struct taken taken;
-    size_t task_cap, abort_cap;
+    size_t task_cap, abort_cap, wanted_cap;
     bool full;      /* the arena has no room: no further call */
     bool unblocked; /* the take returns without waiting */
     int64_t at;     /* where the next call continues; -1: nothing left */
@@ -135,16 +135,22 @@ static bool queue_redis_add_task(struct delivery_batch *h, struct str data, stru
     return true;
 }
 
-static bool queue_redis_add_abort(struct delivery_batch *h, struct str member)
+/* Adds the deliveries of a list to an array. ERR_LIMIT: the arena has no room for all; the worker must not believe that
+ * it has heard everything. */
+static enum err queue_redis_add_requests(struct delivery_batch *h, const redisReply *list, struct fenced_id **v,
+                                         size_t *n, size_t *cap, struct error *e)
 {
-    void *v = h->taken.aborts;
-    struct fenced_id id, *at;
-    if (!queue_redis_read_member(member, &id) ||
-        !(at = queue_redis_array_add(h->arena, &v, h->taken.abort_count, &h->abort_cap, sizeof *at)))
-        return false;
-    h->taken.aborts = v;
-    h->taken.aborts[h->taken.abort_count++] = id;
-    return true;
+    for (size_t i = 0; i < reply_count(list); i++) {
+        void *all = *v;
+        struct fenced_id id;
+        if (!queue_redis_read_member(reply_str(list->element[i]), &id))
+            continue;
+        if (!queue_redis_array_add(h->arena, &all, *n, cap, sizeof id))
+            return error_set(e, ERR_LIMIT, "the requests to abort are larger than the memory set aside for them");
+        *v = all;
+        (*v)[(*n)++] = id;
+    }
+    return ERR_OK;
 }
 
 /* Returns the tasks from `from` on, for which there is no room: they wait again at their old places. */
@@ -187,19 +193,20 @@ static enum err queue_redis_add_tasks(struct queue_redis *q, struct delivery_bat
     return ERR_OK;
 }
 
-/* The reply: time, where to continue, number of waiting tasks, aborts, tasks, whether the take is not to wait. */
+/* The reply: time, where to continue, number of waiting tasks, aborts, tasks, whether the take is not to wait, tasks
+ * that are wanted back. */
 static enum err queue_redis_read_take_reply(struct queue_redis *q, struct delivery_batch *h, const redisReply *r,
                                             struct error *e)
 {
     int64_t waiting, unblocked;
-    if (reply_count(r) != 6 || !reply_i64(r->element[0], &h->taken.queue_us) || !reply_i64(r->element[1], &h->at) ||
+    if (reply_count(r) != 7 || !reply_i64(r->element[0], &h->taken.queue_us) || !reply_i64(r->element[1], &h->at) ||
         !reply_i64(r->element[2], &waiting) || !reply_i64(r->element[5], &unblocked))
         return redis_unexpected_reply(e, "take");
     h->unblocked |= unblocked != 0;
     q->waiting = waiting > 0 ? (size_t)waiting : 0;
-    for (size_t i = 0; i < reply_count(r->element[3]); i++)
-        if (!queue_redis_add_abort(h, reply_str(r->element[3]->element[i])))
-            break;
+    if (queue_redis_add_requests(h, r->element[3], &h->taken.aborts, &h->taken.abort_count, &h->abort_cap, e) ||
+        queue_redis_add_requests(h, r->element[6], &h->taken.wanted, &h->taken.wanted_count, &h->wanted_cap, e))
+        return e->code;
     return queue_redis_add_tasks(q, h, r->element[4], e);
 }
 
@@ -227,15 +234,17 @@ static enum err queue_redis_take_call(struct queue_redis *q, struct delivery_bat
 
 static bool queue_redis_has_result(const struct delivery_batch *h)
 {
-    return h->taken.tasks.n || h->taken.abort_count;
+    return h->taken.tasks.n || h->taken.abort_count || h->taken.wanted_count;
 }
 
 /* Takes all tasks that are there now. A suspect is taken alone. */
 static enum err queue_redis_take_now(struct queue_redis *q, struct delivery_batch *h, struct error *e)
 {
     h->at = 0;
+    h->taken.heard_ms = clock_steady_ms(q->conn.clock);
     do {
         enum err rc = queue_redis_take_call(q, h, e);
+        h->taken.unheard |= rc != ERR_OK;
         if (rc)
             return queue_redis_has_result(h) ? ERR_OK : rc;
     } while (h->at >= 0 && h->rest.max > 0 && !h->full);

@@ -226,6 +226,35 @@ static void an_abort_of_what_is_unknown_changes_nothing(void **state)
     assert_int_equal(take_with(w, 0, &own).abort_count, 0);
 }
 
+static bool want_back(struct world *w, const struct task *t)
+{
+    struct error e = { 0 };
+    bool waits = false;
+    assert_ok(queue_want_back(w->queue, t, &waits, &e), &e);
+    return waits;
+}
+
+static void who_has_it_is_told_once_that_it_is_wanted_back(void **state)
+{
+    needs(adapter_under_test->aborts);
+    struct world *w = *state;
+    struct task t = some_task(w);
+    push(w, &t, 1);
+    assert_true(want_back(w, &t));
+    take_exactly(w, 0, 1);
+    assert_false(want_back(w, &t));
+    struct take other = take_of(w, 1, 0), own = take_of(w, 0, 0);
+    assert_int_equal(take_with(w, 1, &other).wanted_count, 0);
+    struct taken told = take_with(w, 0, &own);
+    assert_int_equal(told.wanted_count, 1);
+    assert_int_equal(told.abort_count, 0);
+    assert_true(uuid_eq(told.wanted[0].id, t.id) && told.wanted[0].fence == t.fence);
+    assert_true((told.heard_ms != 0) == adapter_under_test->own_clock);
+    assert_int_equal(take_with(w, 0, &own).wanted_count, 0);
+    ack(w, 0, &t);
+    assert_false(want_back(w, &t));
+}
+
 static const struct CMUnitTest tests[] = {
     queue_test(what_a_dead_worker_had_lapses),
     queue_test(a_silent_delivery_lapses_at_its_timeout),
@@ -239,6 +268,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(an_arena_too_small_gets_what_lapses_fit),
     queue_test(who_runs_it_is_asked_once_to_abort),
     queue_test(an_abort_comes_along_with_tasks),
+    queue_test(who_has_it_is_told_once_that_it_is_wanted_back),
     queue_test(an_abort_of_what_is_unknown_changes_nothing),
 };
 const struct test_list timeout_tests = { tests, array_count(tests) };

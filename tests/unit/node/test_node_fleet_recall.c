@@ -148,6 +148,26 @@ static void one_that_runs_on_a_worker_is_asked_to_end(void **state)
     assert_int_equal(taken.abort_count, 1);
 }
 
+static void a_recall_that_lasts_asks_the_worker_that_has_the_task_and_says_so(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    take_all(w, &a);
+    struct recall r = wanted_back(w, &t, &a);
+    r.lasts = r.tells = true;
+    node_recall(w->node, &r);
+    rest(w);
+    assert_int_equal(recalls_done, 1);
+    assert_int_equal(recall_result_of, RECALL_RUNNING);
+    assert_true(r.known && r.told && !r.unsure);
+    struct taken taken = take_all(w, &a);
+    assert_int_equal(taken.abort_count, 0);
+    assert_int_equal(taken.wanted_count, 1);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_fleet, teardown_fleet)
@@ -156,6 +176,7 @@ int main(void)
         T(a_task_that_is_wanted_back_does_not_run_here_when_its_push_has_failed),
         T(a_recall_that_lasts_is_asked_for_until_the_queue_answers_though_nobody_waits),
         T(one_that_runs_on_a_worker_is_asked_to_end),
+        T(a_recall_that_lasts_asks_the_worker_that_has_the_task_and_says_so),
         cmocka_unit_test_setup_teardown(
             the_node_that_has_the_task_hears_of_a_recall_that_lasts_though_the_queue_does_not_answer, setup_several,
             teardown_fleet),

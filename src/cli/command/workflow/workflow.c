@@ -12,7 +12,7 @@
 #include "cli/workflow/run.h"
 #include "platform/file.h"
 
-enum { BODY_MAX = 8 << 20, NUMBER_MAX = 1000000000 };
+enum { BODY_MAX = 8 << 20, NUMBER_MAX = 1000000000, STATUS_ACCEPTED = 202 };
 
 /* clang-format off */
 static const struct option options[] = {
@@ -222,6 +222,8 @@ static void workflow_print_state(struct verb_work *w, const struct json_doc *doc
                !is_paused ? ""
                : str_eq(state, S("PAUSED"))
                    ? has_end ? ": it does not start before its pause ends" : ": it does not start before it is resumed"
+               : w->status == STATUS_ACCEPTED
+                   ? ", paused: running steps finish; those that the queue or a worker has may still start"
                    : ", paused: running steps finish, and no step starts");
     if (is_cancel && !is_final)
         buf_text(out, workflow_left_text(doc->root));

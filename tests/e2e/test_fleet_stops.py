@@ -1,0 +1,114 @@
+"""What starts after the pause or the cancel of a run was answered, if the worker or the queue that has its steps stands still, with the receiver as
+oracle."""
+
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from fleet import Fleet
+from redis import Redis
+from server import Reply, now_ms, until
+from test_workflows_api import act, ended, http, run, status, steps
+
+STEPS = 50
+FIRST_MS, APART_MS = 1500, 40  # after the start of the run; from one step to the next
+WAY_MS = 120  # from the worker to its queue
+QUIET_S = 0.08
+BEGUN = 1  # calls that were under way when the worker was stopped, and come when it goes on
+
+
+@pytest.fixture
+def slow_fleet(make_fleet, wires):
+    """Its only worker is far from the queue: when it is stopped, steps are on their way to it in every phase."""
+    fleet = make_fleet(workers=0)
+    port = int(re.search(r":(\d+)/", fleet.carriers[1])[1])
+    fleet.wire = wires.new(port)
+    fleet.carriers = (fleet.carriers[0], fleet.carriers[1].replace(f":{port}/", f":{fleet.wire.port}/"), *fleet.carriers[2:])
+    fleet.add_worker("--concurrency", "64")
+    fleet.wire.delay(WAY_MS)
+    return fleet
+
+
+def staggered(client, receiver):
+    """A run whose steps become due one after the other, for two seconds."""
+    made = [{"name": f"s{i}", "delay": f"{FIRST_MS + i * APART_MS}ms", **http(receiver, "/step")} for i in range(STEPS)]
+    return run(client, definition={"steps": made})["id"]
+
+
+def is_quiet(receiver):
+    """The worker gets several steps at once, and their calls come together: none is on its way."""
+    seen = len(receiver.to("/step"))
+    time.sleep(QUIET_S)
+    return len(receiver.to("/step")) == seen
+
+
+@pytest.mark.each_fleet
+@pytest.mark.parametrize("action", ["pause", "cancel"])
+def test_a_worker_that_stands_still_starts_nothing_that_was_stopped_meanwhile(slow_fleet, receiver, action):
+    client, worker = slow_fleet.client(), slow_fleet.workers[0]
+    made = staggered(client, receiver)
+    receiver.wait("/step", 8)
+    until(lambda: is_quiet(receiver), why="its calls come one after the other")
+    worker.signal(signal.SIGSTOP)
+    try:
+        seen = len(receiver.to("/step"))
+        answer = client.post(f"/v1/workflows/{made}/{action}")
+        assert answer.status in (200, 202), answer
+        slow_fleet.wire.heal()
+        time.sleep(0.3)
+    finally:
+        worker.signal(signal.SIGCONT)
+    if action == "pause":
+        left = lambda: [s["status"] for s in steps(client, made).values() if s["status"] not in ("PAUSED", "COMPLETED")]
+        until(lambda: not left(), why=lambda: f"{left()}")
+    else:
+        assert ended(client, made)["status"] == "CANCELLED"
+    assert seen < STEPS and len(receiver.to("/step")) <= seen + BEGUN, (seen, len(receiver.to("/step")), answer.status)
+    if action == "pause":
+        act(client, made, "resume")
+        assert ended(client, made)["status"] == "COMPLETED"
+        calls = receiver.to("/step")
+        assert len(calls) == len({c.id for c in calls}) == STEPS, "each step is called once"
+
+
+@pytest.mark.each_fleet
+def test_a_pause_is_answered_200_if_its_steps_run(make_fleet, receiver):
+    client = make_fleet(workers=1).client()
+    receiver.answer("/long", Reply(takes_s=3))
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/long")}, {"name": "b", "depends_on": ["a"], **http(receiver, "/next")}]})["id"]
+    receiver.wait("/long")
+    begun_ms = now_ms()
+    answer = client.post(f"/v1/workflows/{made}/pause")
+    assert answer.status == 200 and now_ms() - begun_ms < 2000, answer
+    until(lambda: status(client, made)["by_status"].get("PAUSED") == 1, why=lambda: f"{status(client, made)}")
+    assert not receiver.to("/next")
+    act(client, made, "resume")
+    assert ended(client, made)["status"] == "COMPLETED"
+
+
+def test_a_pause_is_answered_202_while_the_queue_stands_still_and_steps_that_wait_there_are_taken_back(build, postgres, database, tmp_path, receiver):
+    with Redis() as redis:
+        carriers = ("--queue", redis.url(prefix=f"s{os.getpid()}"), "--events", redis.url(prefix=f"s{os.getpid()}"))
+        fleet = Fleet(tmp_path / "fleet", postgres.url(database), carriers, workers=1, worker_arguments=[("--concurrency", "1")])
+        try:
+            client = fleet.start().client()
+            receiver.answer("/busy", Reply(takes_s=3))
+            client.create(priority=9, **receiver.target("/busy"))
+            receiver.wait("/busy")
+            made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/step")}]})["id"]
+            until(lambda: (fleet.status().get("queue") or {}).get("waiting") == 1, why=lambda: f"{fleet.status()}")
+            redis.pause()
+            answer = client.post(f"/v1/workflows/{made}/pause")
+            assert answer.status == 202 and answer.json["paused"], answer
+            redis.go_on()
+            until(lambda: steps(client, made)[("a", None, "STEP")]["status"] == "PAUSED", why=lambda: f"{steps(client, made)}")
+            assert not receiver.to("/step")
+            act(client, made, "resume")
+            assert ended(client, made)["status"] == "COMPLETED" and len(receiver.to("/step")) == 1
+        finally:
+            redis.go_on()
+            print(fleet.log())
+            fleet.close()
