@@ -367,7 +367,7 @@ def test_calendars_are_there_after_a_kill(server):
 @pytest.mark.text("no task runs")
 def test_explain_says_that_times_are_left_out(client):
     assert put(client, "closed", {"excluded": [str(day(n)) for n in range(4)]}).status == 201
-    task = daily(client, "closed")
+    task = daily(client, "closed", start_time=f"{day(1)}T00:00:00Z")
     told = client.get(f"/v1/tasks/{task['id']}/explain").json
     assert [g["gate"] for g in told["gates"]] == ["calendar", "due_time"] and told["gate"] == "calendar", told
     days = "; ".join(f"{day(n)} is excluded by the calendar" for n in range(1, 4))

@@ -16,6 +16,7 @@ from test_workflows_api import act, ended, http, run, status, steps
 STEPS = 50
 FIRST_MS, APART_MS = 1500, 40  # after the start of the run; from one step to the next
 WAY_MS = 120  # from the worker to its queue
+TOO_LATE_MS = 200  # there and back it takes longer than a worker may rely on what it has heard
 QUIET_S = 0.08
 BEGUN = 1  # calls that were under way when the worker was stopped, and come when it goes on
 
@@ -72,6 +73,18 @@ def test_a_worker_that_stands_still_starts_nothing_that_was_stopped_meanwhile(sl
         assert ended(client, made)["status"] == "COMPLETED"
         calls = receiver.to("/step")
         assert len(calls) == len({c.id for c in calls}) == STEPS, "each step is called once"
+
+
+@pytest.mark.each_fleet
+def test_a_worker_whose_queue_answers_too_late_says_so_and_starts_nothing_until_it_is_faster(slow_fleet, receiver):
+    client, worker = slow_fleet.client(), slow_fleet.workers[0]
+    slow_fleet.wire.delay(TOO_LATE_MS)
+    made = client.create(**receiver.target("/late"))["id"]
+    until(lambda: "queue_slow" in worker.log(), why=worker.log)
+    assert not receiver.to("/late") and "limit_ms=300" in worker.log()
+    slow_fleet.wire.heal()
+    client.wait_for(made, "COMPLETED")
+    assert len(receiver.to("/late")) == 1
 
 
 @pytest.mark.each_fleet

@@ -103,6 +103,7 @@ struct worker {
     bool queue_down;                 /* the last take failed */
     int64_t heard_ms;                /* of the last take (struct taken) */
     bool must_hear;                  /* a parked task may start, but for heard_ms */
+    size_t late_answers;             /* in turn: takes that were answered too late to start anything */
     int64_t cpu_used, memory_used;
     size_t suspects; /* running */
     /* Steady: when the log last said that a key or a descriptor is missing; 0: never. */

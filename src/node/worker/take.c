@@ -8,6 +8,10 @@
 
 enum { TAKE_BATCH = 1024, TAKE_ARENA = 128 << 20, TAKE_WAIT_MS = 1000 };
 
+/* So many answers in turn that came too late to start anything are logged: one may come late because this process was
+ * stopped. */
+enum { LATE_ANSWERS_TOLD = 3 };
+
 /* The worker asks again by itself: no notice will come for tasks that were pushed before. */
 static void worker_take_failed(struct worker *w, struct delivery_batch *h)
 {
@@ -18,6 +22,14 @@ static void worker_take_failed(struct worker *w, struct delivery_batch *h)
     worker_return_unheard(w);
     w->take_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
     delivery_batch_unref(h);
+}
+
+static void worker_note_late_answer(struct worker *w)
+{
+    w->late_answers = worker_has_heard(w) ? 0 : w->late_answers + 1;
+    if (w->late_answers == LATE_ANSWERS_TOLD)
+        log_warn("queue_slow", kv_i64("answered_after_ms", clock_steady_ms(w->setup.clock) - w->heard_ms),
+                 kv_i64("limit_ms", DELIVERY_HEARD_MS));
 }
 
 static void worker_on_taken(struct io_request *e)
@@ -31,6 +43,7 @@ static void worker_on_taken(struct io_request *e)
     }
     w->queue_down = w->must_hear = false;
     w->heard_ms = h->take.ret.heard_ms;
+    worker_note_late_answer(w);
     if (h->take.ret.unheard)
         worker_return_unheard(w);
     if (h->take.ret.queue_us && w->setup.queue_time)
