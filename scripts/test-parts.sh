@@ -7,9 +7,9 @@ cd "$root" || exit 1
 export LC_ALL=C.UTF-8 PYTHONPYCACHEPREFIX=$root/build-pycache
 unset PYTHONDONTWRITEBYTECODE
 # A report shows 10 frames of where memory was allocated or freed, not 30: each allocation walks the stack for them. Of freed memory a process keeps
-# the last 16 MB back from use, not 256: in ./test long a hundred servers run at once. New memory is filled for 256 bytes, not 4,096: filling it
+# the last 4 MB back from use, not 256: in ./test long a hundred servers run at once, and memory that is used again is there already. New memory is filled for 256 bytes, not 4,096: filling it
 # touched a third of all pages of a server that starts. Undefined behaviour traps (build_tests), which is reported as an illegal instruction.
-export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:abort_on_error=0:malloc_context_size=10:quarantine_size_mb=16:max_malloc_fill_size=256:handle_sigill=1
+export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:abort_on_error=0:malloc_context_size=10:quarantine_size_mb=4:max_malloc_fill_size=256:handle_sigill=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 # of the fuzzers
 python=/usr/bin/python3 # not the first in PATH: Debian's has Debian's pytest
 pytest=("$python" -m pytest -q -p no:cacheprovider)
@@ -237,13 +237,17 @@ hardening() {
 }
 
 part_tidy() {
+    begin_aside release release_checks # most of these checks need one core
     check "rules of the tree (tools/tidy)" tools/tidy
     echo "  tests of the tools:"
     run_pytest tools
     check "layout (clang-format)" layout
-    check "release build, warnings are errors" build_release && check "hardening of the release build" hardening
+    end_aside release
+    cat "$results/aside-release"
     if [[ ${#parts[@]} -eq 1 ]]; then compilers; else begin_aside compilers compilers; fi
 }
+
+release_checks() { check "release build, warnings are errors" build_release && check "hardening of the release build" hardening; }
 
 compilers() {
     check "build with clang" build_clang && check "warnings of clang, and bugs (clang-tidy)" clang_tidy
@@ -336,7 +340,10 @@ part_e2e() {
         [[ -e ${argument%%::*} ]] && where=()
         words+=("$argument")
     done
+    # pytest compiles the tests when it imports them. Each of its processes would do so in a fresh clone.
+    "${pytest[@]}" --collect-only -q tests/e2e >/dev/null 2>&1 &
     scripts/install-python-tools || true # the test that needs them says that it was skipped
+    wait $!
     local -x TMPDIR=$scratch BELFRY_BUILD=$root/build-test
     if [[ ! ${BELFRY_TEST_LONG:-} ]]; then
         needs "release build" build_release || return
@@ -350,7 +357,7 @@ part_e2e() {
         run_pytest --phase=light -n "$at_once" "${where[@]}" "${words[@]}"
         run_pytest --phase=heavy -n "$(nproc)" "${where[@]}" "${words[@]}"
     else
-        run_pytest -n $((at_once + 2)) "${where[@]}" "${words[@]}"
+        run_pytest -n $((2 * at_once)) "${where[@]}" "${words[@]}"
     fi
 }
 

@@ -6,7 +6,9 @@
 void stats_history_init(struct stats_history *h, int64_t from_ms, size_t minutes)
 {
     assert(minutes > 0 && from_ms % STATS_MINUTE_MS == 0);
-    *h = (struct stats_history){ .from_ms = from_ms, .n = minutes, .v = xcalloc(minutes, sizeof *h->v) };
+    *h = (struct stats_history){
+        .from_ms = from_ms, .n = minutes, .first = minutes, .v = xcalloc(minutes, sizeof *h->v)
+    };
 }
 
 void stats_history_release(struct stats_history *h)
@@ -17,13 +19,16 @@ void stats_history_release(struct stats_history *h)
 
 void stats_history_add(struct stats_history *h, int64_t at_ms, const struct stats *s)
 {
-    if (at_ms >= h->from_ms && (at_ms - h->from_ms) / STATS_MINUTE_MS < (int64_t)h->n)
-        stats_add(&h->v[(at_ms - h->from_ms) / STATS_MINUTE_MS], s);
+    if (at_ms < h->from_ms || (at_ms - h->from_ms) / STATS_MINUTE_MS >= (int64_t)h->n)
+        return;
+    size_t at = (size_t)((at_ms - h->from_ms) / STATS_MINUTE_MS);
+    h->first = min_of(h->first, at);
+    stats_add(&h->v[at], s);
 }
 
 void stats_history_close(struct stats_history *h)
 {
-    for (size_t at = 1; at < h->n; at++)
+    for (size_t at = h->first + 1; at < h->n; at++)
         for (size_t i = 0; i < STATS; i++)
             if (stats_is_sum((enum stats_id)i))
                 h->v[at].v[i] += h->v[at - 1].v[i];

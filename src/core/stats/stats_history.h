@@ -5,6 +5,7 @@
 struct stats_history {
     int64_t from_ms; /* the begin of the first minute */
     size_t n;        /* minutes */
+    size_t first;    /* the first one with figures; n: none has. Those before it are not touched */
     /* Of each minute: of figures that are sums, the total since the first one; of the others the level at its end. */
     struct stats *v;
 };
