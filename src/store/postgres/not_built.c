@@ -2,7 +2,7 @@
 #include "store/common/copy.h"
 #include "store/postgres/store_postgres.h"
 
-static enum err pg_absent_error(struct error *e)
+static enum err pg_not_built(struct error *e)
 {
     return error_set(e, ERR_INVALID,
                      "needs PostgreSQL, which this belfry was built without: build it where libpq is installed");
@@ -12,7 +12,7 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
 {
     (void)setup;
     (void)ret;
-    return pg_absent_error(e);
+    return pg_not_built(e);
 }
 
 bool store_postgres_is_unverified(const char *url)
@@ -29,7 +29,7 @@ enum err store_postgres_migrations(const char *url, struct clock *clock, struct 
     (void)a;
     (void)ret;
     (void)ret_count;
-    return pg_absent_error(e);
+    return pg_not_built(e);
 }
 
 enum err store_postgres_migrate(const char *url, struct clock *clock, int to_version, struct error *e)
@@ -37,7 +37,7 @@ enum err store_postgres_migrate(const char *url, struct clock *clock, int to_ver
     (void)url;
     (void)clock;
     (void)to_version;
-    return pg_absent_error(e);
+    return pg_not_built(e);
 }
 
 enum err store_postgres_join(const char *url, struct clock *clock, void *pepper, size_t n, struct error *e)
@@ -46,7 +46,7 @@ enum err store_postgres_join(const char *url, struct clock *clock, void *pepper,
     (void)clock;
     (void)pepper;
     (void)n;
-    return pg_absent_error(e);
+    return pg_not_built(e);
 }
 
 enum err store_postgres_key_use(const char *url, struct clock *clock, const struct key_print *k,
@@ -56,7 +56,7 @@ enum err store_postgres_key_use(const char *url, struct clock *clock, const stru
     (void)clock;
     (void)k;
     (void)known;
-    return pg_absent_error(e);
+    return pg_not_built(e);
 }
 
 enum err store_postgres_key_note(const char *url, struct clock *clock, const struct key_print *k, struct error *e)
@@ -64,7 +64,7 @@ enum err store_postgres_key_note(const char *url, struct clock *clock, const str
     (void)url;
     (void)clock;
     (void)k;
-    return pg_absent_error(e);
+    return pg_not_built(e);
 }
 
 enum err store_postgres_key_drop(const char *url, struct clock *clock, const struct key_print *k, struct error *e)
@@ -72,12 +72,12 @@ enum err store_postgres_key_drop(const char *url, struct clock *clock, const str
     (void)url;
     (void)clock;
     (void)k;
-    return pg_absent_error(e);
+    return pg_not_built(e);
 }
 
 enum err store_copy(const struct copy_request *r, struct copied ret[COPY_TABLES], struct error *e)
 {
     (void)r;
     (void)ret;
-    return pg_absent_error(e);
+    return pg_not_built(e);
 }

@@ -1,7 +1,7 @@
 /* Replaces the adapter in a binary that was built without librabbitmq. */
 #include "queue/amqp/queue_amqp.h"
 
-static enum err queue_amqp_absent(struct error *e)
+static enum err queue_amqp_not_built(struct error *e)
 {
     return error_set(e, ERR_INVALID,
                      "needs RabbitMQ, which this belfry was built without: build it where librabbitmq is installed");
@@ -12,7 +12,7 @@ enum err queue_amqp_open(struct str url, const struct queue_names *names, struct
     (void)url;
     (void)names;
     (void)ret;
-    return queue_amqp_absent(e);
+    return queue_amqp_not_built(e);
 }
 
 struct queue *queue_amqp_twin(struct queue *q)
@@ -24,5 +24,5 @@ enum err queue_amqp_can_filter(struct str url, const struct queue_filter *f, str
 {
     (void)url;
     (void)f;
-    return queue_amqp_absent(e);
+    return queue_amqp_not_built(e);
 }
