@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/catalog/catalog_barrier.h"
+#include "api/catalog/catalog_update.h"
 #include "api/dashboard/session_cookie.h"
 #include "api/live/live.h"
-#include "api/resource/catalog_barrier.h"
-#include "api/resource/change.h"
 #include "api/resource/tenants.h"
 #include "api/server/audit.h"
 #include "api/server/internal.h"

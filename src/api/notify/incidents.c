@@ -1,6 +1,6 @@
 /* Incidents: list, show, acknowledge, mute. */
+#include "api/catalog/catalog_update.h"
 #include "api/notify/record_change.h"
-#include "api/resource/change.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "base/date.h"

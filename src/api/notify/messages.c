@@ -1,6 +1,6 @@
 /* Messages of notifications: what was sent; send one again; send a test. */
+#include "api/catalog/catalog_update.h"
 #include "api/notify/record_change.h"
-#include "api/resource/change.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "base/json/json.h"

@@ -1,7 +1,7 @@
 #include "api/notify/record_change.h"
 
+#include "api/catalog/catalog_update.h"
 #include "api/live/live.h"
-#include "api/resource/change.h"
 #include "api/server/internal.h"
 
 enum { TRIES_MAX = 8 };

@@ -1,9 +1,9 @@
 /* Notification settings: entries of the catalog, so that every node knows them when a change is answered. */
 #include <stdio.h>
 
+#include "api/catalog/catalog_update.h"
 #include "api/notify/record_change.h"
 #include "api/notify/setting_secrets.h"
-#include "api/resource/change.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "base/json/json.h"

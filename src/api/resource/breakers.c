@@ -1,6 +1,6 @@
 /* Circuit breakers that are not closed: the rows of the store. Closing one removes its row and tells the node in this
  * process; other nodes read the store again. */
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "base/json/json.h"

@@ -1,8 +1,8 @@
 /* Business calendars. A calendar is stored as one document, as its user wrote it: JSON, or the dates of an iCalendar
  * file. Tasks name calendars. So a calendar cannot be deleted while a task uses it, and when it changes, the
  * occurrences that were spawned with it and have not fired are made again (calendar_reapply.c). */
+#include "api/catalog/catalog_update.h"
 #include "api/resource/calendar_reapply.h"
-#include "api/resource/change.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "api/task/json.h"

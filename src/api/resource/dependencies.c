@@ -3,7 +3,7 @@
  * changed meanwhile. */
 #include "api/resource/dependencies.h"
 
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/body.h"

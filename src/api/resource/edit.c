@@ -1,7 +1,7 @@
 /* Changes of tasks by users. The row is read, the core decides what it becomes, and the writer stores it if the row is
  * still the one that was read. If not, all starts again, up to TRIES_MAX times. A claimed task belongs to its owner,
  * which is asked to give it back. If that takes longer than recall_wait_ms, the answer is 409. */
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/resource/listing.h"
 #include "api/resource/recall.h"
 #include "api/resource/withdraw.h"

@@ -3,8 +3,8 @@
  * another key. */
 #include <stdio.h>
 
-#include "api/resource/catalog_barrier.h"
-#include "api/resource/change.h"
+#include "api/catalog/catalog_barrier.h"
+#include "api/catalog/catalog_update.h"
 #include "api/resource/tenants.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"

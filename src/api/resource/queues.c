@@ -2,7 +2,7 @@
  * rules of its own it has the defaults. */
 #include <stdlib.h>
 
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "base/json/json.h"
 #include "core/sharing/queue_rules.h"

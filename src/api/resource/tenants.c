@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "base/json/json.h"
 #include "base/tenant_metrics.h"

@@ -3,9 +3,9 @@
 #include <pthread.h>
 
 #include "api/auth/key_failures.h"
+#include "api/catalog/uncertain_writes.h"
 #include "api/live/live.h"
 #include "api/live/live_streams.h"
-#include "api/resource/uncertain_writes.h"
 #include "api/server/openapi.h"
 #include "api/server/pool.h"
 #include "api/server/request.h"

@@ -2,7 +2,7 @@
  * is computed from its tenant and host: so there is one key for a host, also if two requests make it at once. */
 #include <stdio.h>
 
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "api/signing/signing_secret.h"
 #include "base/date.h"

@@ -2,7 +2,7 @@
  * opened with, so a name may be changed or removed at any time. */
 #include <stdio.h>
 
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"

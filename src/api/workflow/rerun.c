@@ -1,7 +1,7 @@
 /* A new run of the definition of one that has ended. It takes over the steps before those that are run again. */
 #include <stdio.h>
 
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "api/task/body.h"
 #include "api/workflow/runs.h"

@@ -2,7 +2,7 @@
  * was compensated, what failed of that. */
 #include <assert.h>
 
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "api/task/body.h"
 #include "api/workflow/runs.h"

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"

@@ -2,7 +2,7 @@
  * API key, or with the scope workflows:signal-as the one that `by` names. */
 #include <stdio.h>
 
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "api/workflow/holds.h"
 #include "api/workflow/run.h"

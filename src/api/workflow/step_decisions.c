@@ -2,7 +2,7 @@
  * from then on has TASK_BY_HAND: its join did not decide. */
 #include <stdio.h>
 
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/resource/recall.h"
 #include "api/server/internal.h"
 #include "api/server/timers.h"

@@ -1,7 +1,7 @@
 /* The steps of a run as they are shown: their list, and one of them. */
 #include <stdio.h>
 
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "api/workflow/steps.h"

@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 #include "api/resource/listing.h"
 #include "api/resource/recall.h"
 #include "api/server/internal.h"

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "api/resource/uncertain_writes.h"
+#include "api/catalog/uncertain_writes.h"
 #include "model/store_memory.h"
 
 struct world {

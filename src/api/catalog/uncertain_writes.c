@@ -1,4 +1,4 @@
-#include "api/resource/uncertain_writes.h"
+#include "api/catalog/uncertain_writes.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-/* api/resource/catalog_barrier.h - waits until every other live node has applied a catalog change or a key revocation,
+/* api/catalog/catalog_barrier.h - waits until every other live node has applied a catalog change or a key revocation,
  * at most CATALOG_BARRIER_MS, so that the answer to the client holds on all nodes. If it does not, the answer says so
  * (docs/decisions/0017-catalog-changes-are-acknowledged-after-all-nodes-apply-them.md). If no other node writes to the
  * store, it does not wait. */

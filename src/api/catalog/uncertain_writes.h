@@ -1,5 +1,5 @@
 #pragma once
-/* api/resource/uncertain_writes.h - catalog entries whose write may or may not have been committed, because the store's
+/* api/catalog/uncertain_writes.h - catalog entries whose write may or may not have been committed, because the store's
  * answer was lost.
  *
  * The client is told to try again. If the write was committed, the second try is answered from the idempotency record,

@@ -1,4 +1,4 @@
-#include "api/resource/catalog_barrier.h"
+#include "api/catalog/catalog_barrier.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-/* api/resource/change.h - changes an entry of the catalog (queues, calendars, tenants):
+/* api/catalog/catalog_update.h - changes an entry of the catalog (queues, calendars, tenants):
  * 1. Reads the current entry.
  * 2. `make`, a function of the resource, decides what the entry becomes and writes the answer.
  * 3. The writer stores it if the entry is still the one that was read. If not, all starts again, up to 8 times.

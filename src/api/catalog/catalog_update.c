@@ -1,9 +1,9 @@
 /* The answer is written before the commit, because the idempotency record holds it. So it names the next version of the
  * entry in advance; the operation succeeds only if that version comes true. The writer calls `done` in the order of the
  * commits, so the catalog cache never goes back to an older version. */
-#include "api/resource/change.h"
+#include "api/catalog/catalog_update.h"
 
-#include "api/resource/catalog_barrier.h"
+#include "api/catalog/catalog_barrier.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "base/json/json.h"
