@@ -8,13 +8,13 @@
 #include <stdlib.h>
 
 #include "api/catalog/catalog_barrier.h"
-#include "api/catalog/catalog_update.h"
 #include "api/dashboard/session_cookie.h"
 #include "api/live/live.h"
 #include "api/resource/tenants.h"
 #include "api/server/audit.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/server/request_input.h"
 #include "base/json/json.h"
 
 /* ---- views ---- */

@@ -1,8 +1,9 @@
 /* Incidents: list, show, acknowledge, mute. */
-#include "api/catalog/catalog_update.h"
 #include "api/notify/record_change.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/server/request_input.h"
+#include "api/auth/sender.h"
 #include "base/date.h"
 #include "base/json/json.h"
 
@@ -123,7 +124,7 @@ static enum err incidents_make_acked(struct request *q, struct reader *r, struct
         return e->code;
     if (!i.acked_ms) {
         i.acked_ms = q->now_ms;
-        if (change_key_name(q, r, &i.acked_by, e))
+        if (sender_own_name(q, r, &i.acked_by, e))
             return e->code;
     }
     return incidents_put(q, r, c, &i, e);

@@ -1,8 +1,9 @@
 /* Messages of notifications: what was sent; send one again; send a test. */
-#include "api/catalog/catalog_update.h"
 #include "api/notify/record_change.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/server/request_input.h"
+#include "api/auth/sender.h"
 #include "base/json/json.h"
 
 enum { TESTS_A_MINUTE = 10, TEST_POLL_MS = 100, TEST_WAIT_MS = 10000, MINUTE_MS = 60000 };
@@ -91,7 +92,7 @@ static enum err messages_make_resent(struct request *q, struct reader *r, struct
         return e->code;
     if (m.state == MESSAGE_WAITING || m.state == MESSAGE_SENDING)
         return error_set(e, ERR_CONFLICT, "it is being sent");
-    if (change_key_name(q, r, &act.by, e) || setting_names_read(q, r, &names, e))
+    if (sender_own_name(q, r, &act.by, e) || setting_names_read(q, r, &names, e))
         return e->code;
     notification_resend(&m, q->now_ms);
     if (!notification_add_act(&m, &act, &q->arena))

@@ -1,11 +1,13 @@
 /* Notification settings: entries of the catalog, so that every node knows them when a change is answered. */
 #include <stdio.h>
 
-#include "api/catalog/catalog_update.h"
 #include "api/notify/record_change.h"
 #include "api/notify/setting_secrets.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/catalog/catalog_update.h"
+#include "api/catalog/catalog_list.h"
+#include "api/server/request_input.h"
 #include "base/json/json.h"
 #include "core/target/signing_key.h"
 
@@ -230,13 +232,13 @@ static enum err settings_check(struct request *q, struct reader *r, const struct
     return ERR_OK;
 }
 
-static enum err settings_make(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err settings_make(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
 {
     struct setting was = { 0 }, next = setting_default();
     struct uuid id;
     bool is_new = !c->exists;
     if (is_new && q->method != HTTP_POST)
-        return change_not_found(c, e);
+        return catalog_update_not_found(c, e);
     if ((is_new && settings_check_room(q, r, e)) || (!is_new && settings_read(q, &c->current, &was, e)))
         return e->code;
     next = is_new ? next : was;
@@ -250,7 +252,7 @@ static enum err settings_make(struct request *q, struct reader *r, struct change
     jw_object(&w);
     setting_write(&w, &next, false);
     jw_object_end(&w);
-    if (change_set_doc(q, c, e))
+    if (catalog_update_set_doc(q, c, e))
         return e->code;
     w = respond_json(&q->response, is_new ? 201 : 200);
     settings_write(&w, c->name, &next, &c->v[0].entry);
@@ -261,11 +263,11 @@ static enum err settings_make(struct request *q, struct reader *r, struct change
     return ERR_OK;
 }
 
-static enum err settings_make_removed(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err settings_make_removed(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
 {
     (void)r;
     if (!c->exists)
-        return change_not_found(c, e);
+        return catalog_update_not_found(c, e);
     c->v[0].remove = true;
     respond_nothing(&q->response);
     return ERR_OK;
@@ -283,17 +285,17 @@ static bool settings_are_known(struct request *q)
 }
 
 static enum handled settings_change(struct request *q, struct reader *r, struct uuid id,
-                                    enum err (*make)(struct request *, struct reader *, struct change *,
+                                    enum err (*make)(struct request *, struct reader *, struct catalog_update *,
                                                      struct error *))
 {
     if (!request_check_no_query(q) || !settings_are_known(q))
         return HANDLED_DONE;
-    struct change c = { .kind = CATALOG_NOTIFICATION,
+    struct catalog_update c = { .kind = CATALOG_NOTIFICATION,
                         .tenant = q->who.tenant,
                         .name = catalog_id_name(q, id),
                         .what = WHAT,
                         .make = make };
-    return change_begin(q, r, c);
+    return catalog_update_begin(q, r, c);
 }
 
 enum handled settings_create(struct request *q, struct reader *r)

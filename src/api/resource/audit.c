@@ -1,6 +1,5 @@
 /* GET /v1/audit. An admin key of the tenant `default` sees the rows of all tenants, every other key those of its own
  * tenant. */
-#include "api/catalog/catalog_update.h"
 #include "api/resource/tenants.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"

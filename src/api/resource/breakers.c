@@ -1,8 +1,8 @@
 /* Circuit breakers that are not closed: the rows of the store. Closing one removes its row and tells the node in this
  * process; other nodes read the store again. */
-#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/server/request_input.h"
 #include "base/json/json.h"
 
 static void breakers_write(struct request *q, struct jw *w, const struct breaker_row *b, const char *state)

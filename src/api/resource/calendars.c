@@ -1,11 +1,13 @@
 /* Business calendars. A calendar is stored as one document, as its user wrote it: JSON, or the dates of an iCalendar
  * file. Tasks name calendars. So a calendar cannot be deleted while a task uses it, and when it changes, the
  * occurrences that were spawned with it and have not fired are made again (calendar_reapply.c). */
-#include "api/catalog/catalog_update.h"
 #include "api/resource/calendar_reapply.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "api/task/json.h"
+#include "api/catalog/catalog_update.h"
+#include "api/catalog/catalog_list.h"
+#include "api/server/request_input.h"
 #include "base/json/json.h"
 #include "core/time/calendar_json.h"
 #include "port/ical.h"
@@ -125,7 +127,7 @@ static enum err calendars_read_body(struct request *q, struct calendar_doc *ret,
     return calendar_doc_read(buf_str(&q->body), &q->arena, ret, e);
 }
 
-static enum err calendars_make(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err calendars_make(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
 {
     (void)r;
     struct calendar_doc doc;
@@ -138,7 +140,7 @@ static enum err calendars_make(struct request *q, struct reader *r, struct chang
     jw_object(&w);
     calendar_doc_write(&w, &doc);
     jw_object_end(&w);
-    if (change_set_doc(q, c, e))
+    if (catalog_update_set_doc(q, c, e))
         return e->code;
     w = respond_json(&q->response, c->exists ? 200 : 201);
     calendars_write(&w, &c->v[0].entry, &doc);
@@ -148,20 +150,20 @@ static enum err calendars_make(struct request *q, struct reader *r, struct chang
 
 static enum handled calendars_on_changed(struct request *q)
 {
-    return q->change->exists ? calendar_reapply(q, q->change->name) : HANDLED_DONE;
+    return q->catalog_update->exists ? calendar_reapply(q, q->catalog_update->name) : HANDLED_DONE;
 }
 
-static struct change calendars_change(const struct request *q)
+static struct catalog_update calendars_change(const struct request *q)
 {
-    return (struct change){ .kind = CATALOG_CALENDAR, .tenant = q->who.tenant, .name = q->name, .what = "calendar" };
+    return (struct catalog_update){ .kind = CATALOG_CALENDAR, .tenant = q->who.tenant, .name = q->name, .what = "calendar" };
 }
 
 enum handled calendars_put(struct request *q, struct reader *r)
 {
-    struct change c = calendars_change(q);
+    struct catalog_update c = calendars_change(q);
     c.make = calendars_make;
     c.then = calendars_on_changed;
-    return change_begin(q, r, c);
+    return catalog_update_begin(q, r, c);
 }
 
 /* "Daily report (id), …": the tasks that use the calendar. */
@@ -182,12 +184,12 @@ static enum err calendars_refuse_used(const struct task_page *users, struct erro
 
 /* The store checks this again in its transaction: if a task is created in between, the removal fails and starts
  * again. */
-static enum err calendars_make_removed(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err calendars_make_removed(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
 {
     struct task_page users = { 0 };
     struct task_filter f = calendar_users(q->who.tenant, c->name, USERS_SHOWN + 1);
     if (!c->exists)
-        return change_not_found(c, e);
+        return catalog_update_not_found(c, e);
     if (reader_list(r, &f, &q->arena, &users, e))
         return e->code;
     if (users.tasks.n)
@@ -199,7 +201,7 @@ static enum err calendars_make_removed(struct request *q, struct reader *r, stru
 
 enum handled calendars_delete(struct request *q, struct reader *r)
 {
-    struct change c = calendars_change(q);
+    struct catalog_update c = calendars_change(q);
     c.make = calendars_make_removed;
-    return request_check_no_query(q) ? change_begin(q, r, c) : HANDLED_DONE;
+    return request_check_no_query(q) ? catalog_update_begin(q, r, c) : HANDLED_DONE;
 }

@@ -3,12 +3,12 @@
  * changed meanwhile. */
 #include "api/resource/dependencies.h"
 
-#include "api/catalog/catalog_update.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/body.h"
 #include "api/task/json.h"
 #include "api/workflow/run.h"
+#include "api/server/request_input.h"
 #include "base/json/json.h"
 
 enum { TRIES_MAX = 8 };

@@ -1,7 +1,6 @@
 /* Changes of tasks by users. The row is read, the core decides what it becomes, and the writer stores it if the row is
  * still the one that was read. If not, all starts again, up to TRIES_MAX times. A claimed task belongs to its owner,
  * which is asked to give it back. If that takes longer than recall_wait_ms, the answer is 409. */
-#include "api/catalog/catalog_update.h"
 #include "api/resource/listing.h"
 #include "api/resource/recall.h"
 #include "api/resource/withdraw.h"
@@ -10,6 +9,8 @@
 #include "api/task/json.h"
 #include "api/task/pause_body.h"
 #include "api/workflow/runs.h"
+#include "api/server/request_input.h"
+#include "api/auth/sender.h"
 #include "base/json/json.h"
 #include "base/log.h"
 #include "core/task/action.h"
@@ -253,7 +254,7 @@ static enum err edit_set_canceller(struct request *q, struct reader *r, struct e
 {
     char text[160];
     struct str by;
-    if (change_key_name(q, r, &by, e))
+    if (sender_own_name(q, r, &by, e))
         return e->code;
     by = by.n ? str_utf8_cut(by, sizeof text / 2) : S("a job");
     snprintf(text, sizeof text, "cancelled by " STR_FMT, STR_ARG(by));
@@ -275,7 +276,7 @@ static enum err edit_set_pause(struct request *q, struct reader *r, struct edit 
     pause_body_apply(&edit->pause, &p);
     if (!is_new && str_eq(was.reason, p.reason) && was.until_ms == p.until_ms)
         return ERR_OK;
-    if (change_key_name(q, r, &p.by, e))
+    if (sender_own_name(q, r, &p.by, e))
         return e->code;
     p.by = p.by.n ? p.by : S("a job");
     edit->plan.changes = true;

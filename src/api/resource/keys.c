@@ -4,10 +4,10 @@
 #include <stdio.h>
 
 #include "api/catalog/catalog_barrier.h"
-#include "api/catalog/catalog_update.h"
 #include "api/resource/tenants.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/server/request_input.h"
 #include "base/json/json.h"
 #include "base/sentence.h"
 

@@ -2,8 +2,11 @@
  * rules of its own it has the defaults. */
 #include <stdlib.h>
 
-#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
+#include "api/catalog/catalog_update.h"
+#include "api/catalog/catalog_list.h"
+#include "api/server/request_input.h"
+#include "api/auth/sender.h"
 #include "base/json/json.h"
 #include "core/sharing/queue_rules.h"
 
@@ -344,7 +347,7 @@ static enum err queues_apply_pause(struct request *q, struct reader *r, const st
     rules->paused_until_ms = b->for_ms ? q->now_ms + b->for_ms : b->until_ms;
     q->act_reason = rules->paused_reason;
     q->act_until_ms = rules->paused_until_ms;
-    return change_key_name(q, r, &rules->paused_by, e);
+    return sender_own_name(q, r, &rules->paused_by, e);
 }
 
 /* A resume alone of a queue that nobody knows is a typing error. A pause or limits may come before the first task. */
@@ -359,7 +362,7 @@ static enum err queues_check_resume(struct request *q, struct reader *r, const s
     return used ? ERR_OK : error_set(e, ERR_NOT_FOUND, NO_SUCH_QUEUE);
 }
 
-static enum err queues_make(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err queues_make(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
 {
     struct queue_body body;
     struct queue_rules old, rules;
@@ -381,7 +384,7 @@ static enum err queues_make(struct request *q, struct reader *r, struct change *
     jw_object(&w);
     queue_rules_write(&w, &rules);
     jw_object_end(&w);
-    if (change_set_doc(q, c, e))
+    if (catalog_update_set_doc(q, c, e))
         return e->code;
     w = respond_json(&q->response, 200);
     queues_write(&w, c->name, &rules, &c->v[0].entry, -1, NULL);
@@ -389,7 +392,7 @@ static enum err queues_make(struct request *q, struct reader *r, struct change *
     return ERR_OK;
 }
 
-static enum err queues_make_removed(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err queues_make_removed(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
 {
     (void)r;
     if (!c->exists)
@@ -400,13 +403,13 @@ static enum err queues_make_removed(struct request *q, struct reader *r, struct 
 }
 
 static enum handled queues_change(struct request *q, struct reader *r,
-                                  enum err (*make)(struct request *, struct reader *, struct change *, struct error *))
+                                  enum err (*make)(struct request *, struct reader *, struct catalog_update *, struct error *))
 {
     if (!request_check_no_query(q))
         return HANDLED_DONE;
-    return change_begin(
+    return catalog_update_begin(
         q, r,
-        (struct change){
+        (struct catalog_update){
             .kind = CATALOG_QUEUE, .tenant = q->who.tenant, .name = q->name, .what = "queue", .make = make });
 }
 

@@ -4,8 +4,10 @@
 
 #include <stdio.h>
 
-#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
+#include "api/catalog/catalog_update.h"
+#include "api/catalog/catalog_list.h"
+#include "api/server/request_input.h"
 #include "base/json/json.h"
 #include "base/tenant_metrics.h"
 
@@ -258,7 +260,7 @@ static const char *tenants_notice(const struct request *q, const struct tenant_r
                : NULL;
 }
 
-static enum err tenants_write_change(struct request *q, struct reader *r, struct change *c,
+static enum err tenants_write_change(struct request *q, struct reader *r, struct catalog_update *c,
                                      const struct tenant_rules *t, struct error *e)
 {
     struct jw w;
@@ -266,7 +268,7 @@ static enum err tenants_write_change(struct request *q, struct reader *r, struct
     jw_object(&w);
     tenant_rules_write(&w, t);
     jw_object_end(&w);
-    if (tenants_check_rules(t, e) || change_set_doc(q, c, e))
+    if (tenants_check_rules(t, e) || catalog_update_set_doc(q, c, e))
         return e->code;
     bool created = q->method == HTTP_POST;
     w = respond_json(&q->response, created ? 201 : 200);
@@ -278,11 +280,11 @@ static enum err tenants_write_change(struct request *q, struct reader *r, struct
     return ERR_OK;
 }
 
-static enum err tenants_make_edited(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err tenants_make_edited(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
 {
     struct tenant_rules t;
     if (!c->exists && !str_eq(c->name, S(DEFAULT_NAME)))
-        return change_not_found(c, e);
+        return catalog_update_not_found(c, e);
     if (tenants_rules_of(q, c->exists ? &c->current : NULL, &t, e) || tenants_read_limits(q, false, &t, e))
         return e->code;
     return tenants_write_change(q, r, c, &t, e);
@@ -293,9 +295,9 @@ static enum handled tenants_refuse_key(struct request *q)
     return request_refuse(q, PROBLEM_FORBIDDEN, "only an admin key of the tenant 'default' may change tenants");
 }
 
-static struct change tenants_change(struct str name)
+static struct catalog_update tenants_change(struct str name)
 {
-    return (struct change){ .kind = CATALOG_TENANT, .name = name, .what = "tenant" };
+    return (struct catalog_update){ .kind = CATALOG_TENANT, .name = name, .what = "tenant" };
 }
 
 enum handled tenants_patch(struct request *q, struct reader *r)
@@ -304,9 +306,9 @@ enum handled tenants_patch(struct request *q, struct reader *r)
         return tenants_refuse_key(q);
     if (!request_check_no_query(q))
         return HANDLED_DONE;
-    struct change c = tenants_change(q->name);
+    struct catalog_update c = tenants_change(q->name);
     c.make = tenants_make_edited;
-    return change_begin(q, r, c);
+    return catalog_update_begin(q, r, c);
 }
 
 /* The number after the highest that was ever given. */
@@ -322,7 +324,7 @@ static enum err tenants_next_number(struct request *q, struct reader *r, int32_t
     return ERR_OK;
 }
 
-static enum err tenants_make_new(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err tenants_make_new(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
 {
     struct tenant_rules t = { 0 };
     if (tenants_read_limits(q, true, &t, e) || tenants_next_number(q, r, &t.number, e))
@@ -359,7 +361,7 @@ enum handled tenants_create(struct request *q, struct reader *r)
         return HANDLED_DONE;
     if (tenants_read_limits(q, true, &t, &e) || tenants_check_name(t.name, &e))
         return request_fail(q, &e);
-    struct change c = tenants_change(t.name);
+    struct catalog_update c = tenants_change(t.name);
     c.make = tenants_make_new;
-    return change_begin(q, r, c);
+    return catalog_update_begin(q, r, c);
 }

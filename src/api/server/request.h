@@ -32,10 +32,10 @@ struct request_head {
     const char *repeated; /* the name of a header that may be given once and is given twice; NULL: none */
 };
 
-/* State of the multi-step handlers: an edit of a task (api/resource/edit.c), a change of the catalog
- * (api/resource/change.c). */
+/* State of the multi-step handlers: an edit of a task (api/resource/edit.c), an update of the catalog
+ * (api/catalog/catalog_update.c). */
 struct edit;
-struct change;
+struct catalog_update;
 
 /* Where the time of a request went, for Server-Timing. */
 struct request_timing {
@@ -114,7 +114,7 @@ struct request {
     struct edit *edit;
     struct withdrawal *withdrawal;
     struct dedupe_pass *dedupe;
-    struct change *change;
+    struct catalog_update *catalog_update;
     struct calendar_reapply_run *calendar_reapply_run;
     struct queue_view *queues;
     struct batch *batch;

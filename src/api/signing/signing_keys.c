@@ -2,9 +2,11 @@
  * is computed from its tenant and host: so there is one key for a host, also if two requests make it at once. */
 #include <stdio.h>
 
-#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "api/signing/signing_secret.h"
+#include "api/catalog/catalog_update.h"
+#include "api/catalog/catalog_list.h"
+#include "api/server/request_input.h"
 #include "base/date.h"
 #include "base/json/json.h"
 #include "base/rfc3339.h"
@@ -134,14 +136,14 @@ static struct uuid signing_keys_id(int32_t tenant, struct str host)
 /* ---- changes ---- */
 
 /* The stored answer of a repeated request has no secret. */
-static enum err signing_keys_answer(struct request *q, struct change *c, const struct signing_key *k, struct str secret,
+static enum err signing_keys_answer(struct request *q, struct catalog_update *c, const struct signing_key *k, struct str secret,
                                     struct error *e)
 {
     int status = c->exists ? 200 : 201;
     struct jw w;
     jw_init(&w, c->doc);
     signing_key_write(&w, k);
-    if (change_set_doc(q, c, e))
+    if (catalog_update_set_doc(q, c, e))
         return e->code;
     if (secret.n) {
         w = respond_json(&q->response, status);
@@ -179,7 +181,7 @@ static enum err signing_keys_check_room(struct request *q, struct reader *r, str
                : error_set(e, ERR_CONFLICT, "the tenant has %d signing keys already", SIGNING_KEYS_MAX);
 }
 
-static enum err signing_keys_make(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err signing_keys_make(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
 {
     struct signing_key_body body;
     struct signing_key k = { .count = 1 };
@@ -227,14 +229,14 @@ static enum err signing_keys_make_room(struct signing_key *k, int64_t overlap_ms
     return ERR_OK;
 }
 
-static enum err signing_keys_make_rotated(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err signing_keys_make_rotated(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
 {
     (void)r;
     struct signing_key_body body;
     struct signing_key k;
     struct str shown;
     if (!c->exists)
-        return change_not_found(c, e);
+        return catalog_update_not_found(c, e);
     if (signing_keys_read(q, &c->current, &k, e) ||
         signing_keys_read_body(q, rotate_fields, array_count(rotate_fields), &body, e))
         return e->code;
@@ -253,11 +255,11 @@ static bool signing_keys_is_named(const struct setting *s, struct str id)
     return named;
 }
 
-static enum err signing_keys_make_removed(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err signing_keys_make_removed(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
 {
     struct catalog_entries settings;
     if (!c->exists)
-        return change_not_found(c, e);
+        return catalog_update_not_found(c, e);
     if (catalog_read_all(q, r, CATALOG_NOTIFICATION, q->who.tenant, &settings, e))
         return e->code;
     for (size_t i = 0; i < settings.n; i++) {
@@ -282,15 +284,15 @@ static bool signing_keys_are_known(struct request *q)
 }
 
 static enum handled signing_keys_change(struct request *q, struct reader *r, struct uuid id,
-                                        enum err (*make)(struct request *, struct reader *, struct change *,
+                                        enum err (*make)(struct request *, struct reader *, struct catalog_update *,
                                                          struct error *))
 {
     if (!request_check_no_query(q) || !signing_keys_are_known(q))
         return HANDLED_DONE;
-    struct change c = {
+    struct catalog_update c = {
         .kind = CATALOG_SIGNING_KEY, .tenant = q->who.tenant, .name = catalog_id_name(q, id), .what = WHAT, .make = make
     };
-    return change_begin(q, r, c);
+    return catalog_update_begin(q, r, c);
 }
 
 enum handled signing_keys_create(struct request *q, struct reader *r)

@@ -5,10 +5,10 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "api/catalog/catalog_update.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/auth/sender.h"
 #include "core/flow/step_data.h"
 #include "workflow/definition_secrets.h"
 
@@ -394,7 +394,7 @@ static enum err workflows_write_senders(struct request *q, struct reader *r, con
     jw_array(w);
     for (size_t i = 0; i < min_of(v->n, (size_t)SENDERS_SHOWN); i++) {
         struct str name, key;
-        if (change_sender(q, r, v->v[i].sender, &name, &key, e))
+        if (sender_read(q, r, v->v[i].sender, &name, &key, e))
             return e->code;
         jw_object(w);
         jw_kv_str(w, "name", name);

@@ -2,10 +2,11 @@
  * API key, or with the scope workflows:signal-as the one that `by` names. */
 #include <stdio.h>
 
-#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "api/workflow/holds.h"
 #include "api/workflow/run.h"
+#include "api/server/request_input.h"
+#include "api/auth/sender.h"
 #include "base/rfc3339.h"
 #include "base/sentence.h"
 #include "core/flow/place.h"
@@ -79,7 +80,7 @@ static enum err signals_check_key(struct request *q, struct reader *r, struct er
 {
     struct signal_rows v = { 0 };
     struct str name;
-    if (change_key_name(q, r, &name, e) || reader_signals(r, q->id, q->name, &q->arena, &v, e))
+    if (sender_own_name(q, r, &name, e) || reader_signals(r, q->id, q->name, &q->arena, &v, e))
         return e->code;
     for (size_t i = 0; i < v.n; i++)
         if (str_eq(v.v[i].sender, name) && !str_eq(name, str_from(q->who.key_id)))
@@ -189,7 +190,7 @@ static enum handled signals_refuse_final(struct request *q, struct reader *r)
         return HANDLED_DONE;
     }
     struct str sender = S("");
-    if (v.n && change_sender_name(q, r, v.v[v.n - 1].sender, &sender, &e))
+    if (v.n && sender_name_read(q, r, v.v[v.n - 1].sender, &sender, &e))
         return request_fail(q, &e);
     if (v.n)
         quote_text(sender, senders);

@@ -2,12 +2,12 @@
  * from then on has TASK_BY_HAND: its join did not decide. */
 #include <stdio.h>
 
-#include "api/catalog/catalog_update.h"
 #include "api/resource/recall.h"
 #include "api/server/internal.h"
 #include "api/server/timers.h"
 #include "api/workflow/runs.h"
 #include "api/workflow/steps.h"
+#include "api/server/request_input.h"
 #include "base/log.h"
 #include "core/flow/place.h"
 #include "core/task/action.h"

@@ -1,11 +1,11 @@
 /* The steps of a run as they are shown: their list, and one of them. */
 #include <stdio.h>
 
-#include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "api/workflow/steps.h"
 #include "api/workflow/waits.h"
+#include "api/auth/sender.h"
 #include "core/flow/place.h"
 #include "workflow/definition.h"
 
@@ -180,7 +180,7 @@ enum err steps_write(const struct step_view *v, struct jw *w, const struct task 
     char error[RUN_ERROR_TEXT];
     struct run_hold hold;
     struct str by = settled_by(t), by_name = S("");
-    if (run_hold_read(v->holds, t, &hold, e) || (by.n && change_sender_name(v->q, v->r, by, &by_name, e)))
+    if (run_hold_read(v->holds, t, &hold, e) || (by.n && sender_name_read(v->q, v->r, by, &by_name, e)))
         return e->code;
     jw_object(w);
     jw_kv_str(w, "step", s->name);

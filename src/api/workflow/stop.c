@@ -11,12 +11,13 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "api/catalog/catalog_update.h"
 #include "api/resource/listing.h"
 #include "api/resource/recall.h"
 #include "api/server/internal.h"
 #include "api/task/body.h"
 #include "api/workflow/runs.h"
+#include "api/server/request_input.h"
+#include "api/auth/sender.h"
 #include "base/log.h"
 #include "base/rfc3339.h"
 #include "core/flow/place.h"
@@ -322,7 +323,7 @@ static enum err stopping_make_note(struct request *q, struct reader *r, const st
     if (!known || !s->was_paused)
         p = (struct pause){ .since_ms = q->now_ms };
     pause_body_apply(&s->pause, &p);
-    if (change_key_name(q, r, &p.by, e))
+    if (sender_own_name(q, r, &p.by, e))
         return e->code;
     p.by = p.by.n ? p.by : S("a job");
     pause_write(&w, &p);
@@ -459,7 +460,7 @@ enum handled workflows_stop(struct request *q, struct reader *r, enum action act
     s->compensate = compensate;
     s->until_ns = clock_steady_ns(q->server->setup.clock) + q->server->limits.recall_ms * NS_PER_MS;
     if ((action == ACTION_RESUME && stop_check_late(q, r, &e)) || stopping_read_pause(s, r, pause, &e) ||
-        change_key_name(q, r, &by, &e))
+        sender_own_name(q, r, &by, &e))
         return request_fail(q, &e);
     by = by.n ? str_utf8_cut(by, WHY_TEXT / 2) : S("a job");
     snprintf(s->why, sizeof s->why, "%s by " STR_FMT, verbs[action], STR_ARG(by));
