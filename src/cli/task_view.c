@@ -2,8 +2,8 @@
 
 #include "base/duration.h"
 #include "base/uuid.h"
+#include "cli/time_text.h"
 #include "cli/verbs.h"
-#include "cli/when.h"
 #include "core/time/cron.h"
 
 static void task_view_add(struct str text, struct buf *out)
@@ -83,13 +83,13 @@ const char *task_cell(struct table *t, void (*write)(const json_t *task, struct 
 void moment_text(const json_t *object, const char *path, int64_t now_ms, char out[CELL_TEXT])
 {
     int64_t at_ms;
-    char relative[WHEN_TEXT], utc[WHEN_TEXT];
+    char relative[TIME_TEXT], utc[TIME_TEXT];
     if (!json_time_at(object, path, &at_ms)) {
         snprintf(out, CELL_TEXT, "-");
         return;
     }
-    when_relative(at_ms, now_ms, relative);
-    when_utc(at_ms, utc);
+    time_text_relative(at_ms, now_ms, relative);
+    time_text_utc(at_ms, utc);
     snprintf(out, CELL_TEXT, "%s, %s", relative, utc);
 }
 
@@ -119,10 +119,10 @@ static void task_view_describe_calendar(const json_t *task, struct buf *out)
 
 void task_pause_end_text(const struct cli *cli, const json_t *task, struct buf *out)
 {
-    char utc[WHEN_TEXT];
+    char utc[TIME_TEXT];
     int64_t until_ms;
     if (json_time_at(task, "paused.until", &until_ms)) {
-        when_utc(until_ms, utc);
+        time_text_utc(until_ms, utc);
         buf_printf(out, "%s, or ", utc);
     }
     buf_printf(out, "'belfry resume " STR_FMT "%s'", STR_ARG(str_utf8_cut(json_text_at(task, "id"), UUID_TEXT)),
@@ -162,19 +162,19 @@ void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out)
     struct str zone_name = json_text_at(task, "time_zone");
     int64_t at_ms, now_ms = clock_wall_ms(cli->clock);
     struct error ignored;
-    char relative[WHEN_TEXT], utc[WHEN_TEXT], local[WHEN_TEXT];
+    char relative[TIME_TEXT], utc[TIME_TEXT], local[TIME_TEXT];
     task_view_describe_cron(task, out);
     task_view_describe_calendar(task, out);
     if (task_view_held_line(cli, task, out) || !json_time_at(task, "next_execution", &at_ms))
         return;
-    when_relative(at_ms, now_ms, relative);
-    when_utc(at_ms, utc);
+    time_text_relative(at_ms, now_ms, relative);
+    time_text_utc(at_ms, utc);
     const char *verb = at_ms < now_ms && strcmp(relative, "now") != 0 ? "Was due" : "Fires";
     if (!zone_name.n || str_eq(zone_name, S("UTC")) || zoneinfo_get(cli->zones, zone_name, &zone, &ignored)) {
         buf_printf(out, "%s %s: %s\n", verb, relative, utc);
         return;
     }
-    when_local(zone, at_ms, local);
+    time_text_local(zone, at_ms, local);
     buf_printf(out, "%s %s: %s (%s)\n", verb, relative, local, utc);
 }
 
@@ -182,7 +182,7 @@ void paused_queue_line(const struct cli *cli, struct client *client, const json_
 {
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
     struct str queue = json_text_at(task, "queue");
-    char path[VERB_PATH], utc[WHEN_TEXT];
+    char path[VERB_PATH], utc[TIME_TEXT];
     int64_t until_ms, due_ms;
     if (!verb_name_is_valid(queue))
         return;
@@ -193,7 +193,7 @@ void paused_queue_line(const struct cli *cli, struct client *client, const json_
     bool has_end = json_time_at(a.doc.root, "paused.until", &until_ms);
     if (has_end && json_time_at(task, "next_execution", &due_ms) && due_ms >= until_ms)
         return;
-    when_utc(has_end ? until_ms : 0, utc);
+    time_text_utc(has_end ? until_ms : 0, utc);
     buf_printf(out, "Its queue is paused, so it waits until %s%s'belfry queue resume " STR_FMT "%s'\n",
                has_end ? utc : "", has_end ? ", or " : "", STR_ARG(queue), cli->where);
 }
@@ -270,34 +270,34 @@ static void execution_number_text(int64_t number, char out[24])
         snprintf(out, 24, "-");
 }
 
-void execution_duration_text(const json_t *x, char out[WHEN_TEXT])
+void execution_duration_text(const json_t *x, char out[TIME_TEXT])
 {
     int64_t from_ms, to_ms;
     if (json_time_at(x, "started_at", &from_ms) && json_time_at(x, "completed_at", &to_ms))
-        when_took(to_ms - from_ms, out);
+        time_text_took(to_ms - from_ms, out);
     else
-        snprintf(out, WHEN_TEXT, "-");
+        snprintf(out, TIME_TEXT, "-");
 }
 
-enum { DELAY_TEXT = WHEN_TEXT + 16 };
+enum { DELAY_TEXT = TIME_TEXT + 16 };
 
 static void execution_delay_text(const json_t *x, char out[DELAY_TEXT])
 {
     int64_t delay_ms = json_i64_at(x, "delay_ms", -1);
     struct str cause = json_text_at(x, "delay_cause");
-    char took[WHEN_TEXT] = "-";
+    char took[TIME_TEXT] = "-";
     if (delay_ms >= 0)
-        when_took(delay_ms, took);
+        time_text_took(delay_ms, took);
     snprintf(out, DELAY_TEXT, "%s%s%.*s", took, cause.n ? " " : "", (int)min_of(cause.n, (size_t)12), cause.p);
 }
 
 void execution_row(struct table *t, const json_t *x)
 {
-    char when[WHEN_TEXT] = "-", attempt[24], http[24], delay[DELAY_TEXT], took[WHEN_TEXT];
+    char when[TIME_TEXT] = "-", attempt[24], http[24], delay[DELAY_TEXT], took[TIME_TEXT];
     struct str status = json_text_at(x, "status");
     int64_t at_ms;
     if (json_time_at(x, "started_at", &at_ms) || json_time_at(x, "scheduled_for", &at_ms))
-        when_utc(at_ms, when);
+        time_text_utc(at_ms, when);
     execution_number_text(json_i64_at(x, "attempt_number", 0), attempt);
     execution_number_text(json_i64_at(x, "http_status", 0), http);
     execution_delay_text(x, delay);

@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/table.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 
 /* The texts are appended in a form that is safe for a terminal, and whole.
  * "0 8 * * MON-FRI Europe/Berlin", "every 5m", "once". */
@@ -50,5 +50,5 @@ void task_print_warnings(struct cli *cli, struct client *client, const json_t *t
 
 void execution_header(struct table *t); /* the table must have EXECUTION_COLUMNS columns */
 void execution_row(struct table *t, const json_t *x);
-void execution_duration_text(const json_t *x, char out[WHEN_TEXT]); /* from its start to its end; "-": not known */
+void execution_duration_text(const json_t *x, char out[TIME_TEXT]); /* from its start to its end; "-": not known */
 enum { EXECUTION_COLUMNS = 7 };

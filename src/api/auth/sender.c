@@ -1,7 +1,7 @@
 #include "api/auth/sender.h"
 
-enum err sender_read(struct request *q, struct reader *r, struct str sender, struct str *ret_name,
-                       struct str *ret_key, struct error *e)
+enum err sender_read(struct request *q, struct reader *r, struct str sender, struct str *ret_name, struct str *ret_key,
+                     struct error *e)
 {
     struct api_key key;
     enum err rc = reader_key(r, sender, &q->arena, &key, e);

@@ -89,7 +89,8 @@ static void catalog_update_on_written(struct op *op)
 
 /* ---- one attempt ---- */
 
-static enum err catalog_update_read_current(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
+static enum err catalog_update_read_current(struct request *q, struct reader *r, struct catalog_update *c,
+                                            struct error *e)
 {
     enum err rc = reader_catalog_get(r, c->tenant, c->kind, c->name, &q->arena, &c->current, e);
     c->exists = rc == ERR_OK;

@@ -1,9 +1,9 @@
 /* Incidents: list, show, acknowledge, mute. */
+#include "api/auth/sender.h"
 #include "api/notify/record_change.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "api/server/request_input.h"
-#include "api/auth/sender.h"
 #include "base/date.h"
 #include "base/json/json.h"
 

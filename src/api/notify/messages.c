@@ -1,9 +1,9 @@
 /* Messages of notifications: what was sent; send one again; send a test. */
+#include "api/auth/sender.h"
 #include "api/notify/record_change.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "api/server/request_input.h"
-#include "api/auth/sender.h"
 #include "base/json/json.h"
 
 enum { TESTS_A_MINUTE = 10, TEST_POLL_MS = 100, TEST_WAIT_MS = 10000, MINUTE_MS = 60000 };

@@ -1,8 +1,8 @@
 #include "api/notify/record_change.h"
 
+#include "api/catalog/catalog_list.h"
 #include "api/live/live.h"
 #include "api/server/internal.h"
-#include "api/catalog/catalog_list.h"
 #include "api/server/request_input.h"
 
 enum { TRIES_MAX = 8 };

@@ -1,12 +1,12 @@
 /* Notification settings: entries of the catalog, so that every node knows them when a change is answered. */
 #include <stdio.h>
 
+#include "api/catalog/catalog_list.h"
+#include "api/catalog/catalog_update.h"
 #include "api/notify/record_change.h"
 #include "api/notify/setting_secrets.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
-#include "api/catalog/catalog_update.h"
-#include "api/catalog/catalog_list.h"
 #include "api/server/request_input.h"
 #include "base/json/json.h"
 #include "core/target/signing_key.h"
@@ -291,10 +291,10 @@ static enum handled settings_change(struct request *q, struct reader *r, struct 
     if (!request_check_no_query(q) || !settings_are_known(q))
         return HANDLED_DONE;
     struct catalog_update c = { .kind = CATALOG_NOTIFICATION,
-                        .tenant = q->who.tenant,
-                        .name = catalog_id_name(q, id),
-                        .what = WHAT,
-                        .make = make };
+                                .tenant = q->who.tenant,
+                                .name = catalog_id_name(q, id),
+                                .what = WHAT,
+                                .make = make };
     return catalog_update_begin(q, r, c);
 }
 

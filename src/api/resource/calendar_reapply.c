@@ -4,7 +4,7 @@
 #include "api/resource/calendar_reapply.h"
 
 #include "api/resource/listing.h"
-#include "api/resource/withdraw.h"
+#include "api/resource/withdraw_occurrences.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
 #include "base/log.h"

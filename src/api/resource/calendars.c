@@ -1,13 +1,13 @@
 /* Business calendars. A calendar is stored as one document, as its user wrote it: JSON, or the dates of an iCalendar
  * file. Tasks name calendars. So a calendar cannot be deleted while a task uses it, and when it changes, the
  * occurrences that were spawned with it and have not fired are made again (calendar_reapply.c). */
+#include "api/catalog/catalog_list.h"
+#include "api/catalog/catalog_update.h"
 #include "api/resource/calendar_reapply.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
-#include "api/task/json.h"
-#include "api/catalog/catalog_update.h"
-#include "api/catalog/catalog_list.h"
 #include "api/server/request_input.h"
+#include "api/task/json.h"
 #include "base/json/json.h"
 #include "core/time/calendar_json.h"
 #include "port/ical.h"
@@ -155,7 +155,9 @@ static enum handled calendars_on_changed(struct request *q)
 
 static struct catalog_update calendars_change(const struct request *q)
 {
-    return (struct catalog_update){ .kind = CATALOG_CALENDAR, .tenant = q->who.tenant, .name = q->name, .what = "calendar" };
+    return (struct catalog_update){
+        .kind = CATALOG_CALENDAR, .tenant = q->who.tenant, .name = q->name, .what = "calendar"
+    };
 }
 
 enum handled calendars_put(struct request *q, struct reader *r)

@@ -5,10 +5,10 @@
 
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
+#include "api/server/request_input.h"
 #include "api/task/body.h"
 #include "api/task/json.h"
 #include "api/workflow/run.h"
-#include "api/server/request_input.h"
 #include "base/json/json.h"
 
 enum { TRIES_MAX = 8 };

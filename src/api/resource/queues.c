@@ -2,11 +2,11 @@
  * rules of its own it has the defaults. */
 #include <stdlib.h>
 
-#include "api/server/internal.h"
-#include "api/catalog/catalog_update.h"
-#include "api/catalog/catalog_list.h"
-#include "api/server/request_input.h"
 #include "api/auth/sender.h"
+#include "api/catalog/catalog_list.h"
+#include "api/catalog/catalog_update.h"
+#include "api/server/internal.h"
+#include "api/server/request_input.h"
 #include "base/json/json.h"
 #include "core/sharing/queue_rules.h"
 
@@ -403,7 +403,8 @@ static enum err queues_make_removed(struct request *q, struct reader *r, struct 
 }
 
 static enum handled queues_change(struct request *q, struct reader *r,
-                                  enum err (*make)(struct request *, struct reader *, struct catalog_update *, struct error *))
+                                  enum err (*make)(struct request *, struct reader *, struct catalog_update *,
+                                                   struct error *))
 {
     if (!request_check_no_query(q))
         return HANDLED_DONE;

@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 
-#include "api/server/internal.h"
-#include "api/catalog/catalog_update.h"
 #include "api/catalog/catalog_list.h"
+#include "api/catalog/catalog_update.h"
+#include "api/server/internal.h"
 #include "api/server/request_input.h"
 #include "base/json/json.h"
 #include "base/tenant_metrics.h"

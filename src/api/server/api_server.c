@@ -86,7 +86,7 @@ static enum err api_server_listen_admin(struct api_server *s, struct error *e)
     limits.threads = 1;
     limits.connections = limits.connections_per_address = ADMIN_CONNECTIONS;
     limits.body_total = limits.answer_total = ADMIN_BYTES;
-    enum err rc = pool_new(s->setup.store, 1, api_server_on_job, &s->admin.pool, e);
+    enum err rc = thread_pool_new(s->setup.store, 1, api_server_on_job, &s->admin.pool, e);
     return rc ? rc : api_server_listen(&s->admin, s->setup.admin_listen, limits, e);
 }
 
@@ -130,9 +130,9 @@ enum err api_server_new(const struct api_setup *setup, struct api_server **ret, 
     assert(setup->store && setup->writer && setup->clock && setup->zones && setup->metrics);
     struct api_server *s = api_server_alloc(setup);
     assert(s->limits.api_threads >= 2); /* one may run slow requests */
-    enum err rc = pool_new(setup->store, s->limits.api_threads, api_server_on_job, &s->main.pool, e);
+    enum err rc = thread_pool_new(setup->store, s->limits.api_threads, api_server_on_job, &s->main.pool, e);
     if (rc == ERR_OK)
-        rc = pool_new(setup->store, 1, api_server_on_job, &s->probes, e);
+        rc = thread_pool_new(setup->store, 1, api_server_on_job, &s->probes, e);
     if (rc == ERR_OK) {
         s->timers = timers_new(setup->clock);
         s->live = live_new(s);
@@ -233,9 +233,9 @@ void api_server_stop(struct api_server *s)
         api_server_wait_until_idle(s);
     for (size_t i = 0; i < array_count(listeners); i++) {
         http_server_free(take(listeners[i]->http));
-        pool_free(take(listeners[i]->pool));
+        thread_pool_free(take(listeners[i]->pool));
     }
-    pool_free(take(s->probes));
+    thread_pool_free(take(s->probes));
     timers_free(take(s->timers));
     jobs_release(s);
 }

@@ -423,7 +423,7 @@ static enum http_next exchange_accept(struct request *q)
         return HTTP_ANSWER;
     }
     q->next = exchange_identify;
-    pool_submit(q->pool, q->who.tenant, POOL_QUICK, &q->link);
+    thread_pool_submit(q->pool, q->who.tenant, THREAD_POOL_QUICK, &q->link);
     return HTTP_WAIT;
 }
 

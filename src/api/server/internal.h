@@ -7,10 +7,10 @@
 #include "api/live/live.h"
 #include "api/live/live_streams.h"
 #include "api/server/openapi.h"
-#include "api/server/pool.h"
 #include "api/server/request.h"
 #include "api/server/seal.h"
 #include "api/server/tenant_limits.h"
+#include "api/server/thread_pool.h"
 #include "api/server/timers.h"
 #include "core/stats/alerts.h"
 #include "node/trace/transition_log.h"
@@ -22,7 +22,7 @@ enum { LOGINS_BURST = 10, LOGINS_ADDRESSES = 4096 }; /* of one address in a minu
 struct api_listener {
     struct api_server *server;
     struct http_server *http; /* NULL: there is none */
-    struct pool *pool;
+    struct thread_pool *pool;
 };
 
 /* The alerts as they were last computed from figures, for the time when the store is away. */
@@ -36,7 +36,7 @@ struct api_server {
     struct api_setup setup;
     struct api_limits limits;
     struct api_listener main, admin;
-    struct pool *probes; /* one thread, for the routes with ROUTE_PROBE, of both listeners */
+    struct thread_pool *probes; /* one thread, for the routes with ROUTE_PROBE, of both listeners */
     struct timers *timers;
     struct live *live;
     struct auth *auth;

@@ -186,7 +186,7 @@ enum handled request_later(struct request *q, route_handler *next)
     q->next = next;
     request_suspend(q);
     request_time(q, &q->timing.store_ns);
-    pool_submit(q->pool, q->who.tenant, q->cost, &q->link);
+    thread_pool_submit(q->pool, q->who.tenant, q->cost, &q->link);
     return HANDLED_LATER;
 }
 
@@ -555,8 +555,8 @@ enum handled request_run(struct request *q, struct reader *r)
         setup->catalog_changed(setup->context);
     if ((!q->authenticated && !request_identify(q, r)) || !request_tenant_is_enabled(q))
         return HANDLED_DONE;
-    if (q->cost == POOL_QUICK && request_is_slow(q)) {
-        q->cost = POOL_SLOW;
+    if (q->cost == THREAD_POOL_QUICK && request_is_slow(q)) {
+        q->cost = THREAD_POOL_SLOW;
         return request_later(q, request_run);
     }
     if ((q->route->flags & ROUTE_WRITES) && !request_begin_write(q, r))

@@ -13,9 +13,9 @@
  * afterwards the caller must not touch it. */
 #include "api/server/api_server.h"
 #include "api/server/idempotency.h"
-#include "api/server/pool.h"
 #include "api/server/respond.h"
 #include "api/server/routes.h"
+#include "api/server/thread_pool.h"
 #include "api/server/timers.h"
 #include "base/log.h"
 #include "base/thread_owner.h"
@@ -46,7 +46,7 @@ struct request_timing {
 struct request {
     struct api_server *server;
     struct http_exchange *exchange;  /* NULL: an internal request */
-    struct pool *pool;               /* whose threads run it */
+    struct thread_pool *pool;        /* whose threads run it */
     struct thread_owner http_thread; /* reads the request and sends its answer; not taken: an internal request */
     struct list link;                /* in the pool's queue */
 
@@ -87,7 +87,7 @@ struct request {
     bool has_audit;
 
     route_handler *next;            /* what a pool thread runs next */
-    enum pool_cost cost;            /* of what is left to run */
+    enum thread_pool_cost cost;     /* of what is left to run */
     void (*op_done)(struct op *op); /* of the operation that is submitted */
     union {
         struct op op;

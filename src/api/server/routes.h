@@ -28,7 +28,7 @@ enum {
     ROUTE_KNOWN = 1024,      /* while the store is away, takes a key that was valid when it was last looked up */
     ROUTE_PAGE = 256,        /* for browsers: no part of the API, so openapi.json does not describe it */
     ROUTE_PROBE = 2048,      /* has a pool thread that runs nothing else: it never waits for other requests */
-    ROUTE_SLOW = 4096,       /* may hold its thread for 50 ms or longer (api/server/pool.h) */
+    ROUTE_SLOW = 4096,       /* may hold its thread for 50 ms or longer (api/server/thread_pool.h) */
     ROUTE_MAYBE_SLOW = 8192, /* the same if it has a query, or a body of more than 32 KiB */
 };
 

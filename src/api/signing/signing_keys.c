@@ -2,11 +2,11 @@
  * is computed from its tenant and host: so there is one key for a host, also if two requests make it at once. */
 #include <stdio.h>
 
-#include "api/server/internal.h"
-#include "api/signing/signing_secret.h"
-#include "api/catalog/catalog_update.h"
 #include "api/catalog/catalog_list.h"
+#include "api/catalog/catalog_update.h"
+#include "api/server/internal.h"
 #include "api/server/request_input.h"
+#include "api/signing/signing_secret.h"
 #include "base/date.h"
 #include "base/json/json.h"
 #include "base/rfc3339.h"
@@ -136,8 +136,8 @@ static struct uuid signing_keys_id(int32_t tenant, struct str host)
 /* ---- changes ---- */
 
 /* The stored answer of a repeated request has no secret. */
-static enum err signing_keys_answer(struct request *q, struct catalog_update *c, const struct signing_key *k, struct str secret,
-                                    struct error *e)
+static enum err signing_keys_answer(struct request *q, struct catalog_update *c, const struct signing_key *k,
+                                    struct str secret, struct error *e)
 {
     int status = c->exists ? 200 : 201;
     struct jw w;
@@ -229,7 +229,8 @@ static enum err signing_keys_make_room(struct signing_key *k, int64_t overlap_ms
     return ERR_OK;
 }
 
-static enum err signing_keys_make_rotated(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
+static enum err signing_keys_make_rotated(struct request *q, struct reader *r, struct catalog_update *c,
+                                          struct error *e)
 {
     (void)r;
     struct signing_key_body body;
@@ -255,7 +256,8 @@ static bool signing_keys_is_named(const struct setting *s, struct str id)
     return named;
 }
 
-static enum err signing_keys_make_removed(struct request *q, struct reader *r, struct catalog_update *c, struct error *e)
+static enum err signing_keys_make_removed(struct request *q, struct reader *r, struct catalog_update *c,
+                                          struct error *e)
 {
     struct catalog_entries settings;
     if (!c->exists)

@@ -2,12 +2,12 @@
  * opened with, so a name may be changed or removed at any time. */
 #include <stdio.h>
 
+#include "api/catalog/catalog_list.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
-#include "api/workflow/run.h"
-#include "api/catalog/catalog_list.h"
 #include "api/server/request_input.h"
+#include "api/workflow/run.h"
 #include "workflow/definition_secrets.h"
 
 enum { WARNINGS_MAX = 20, HEADER_SHOWN = 128 };

@@ -2,9 +2,9 @@
 #include <stdio.h>
 
 #include "api/server/internal.h"
+#include "api/server/request_input.h"
 #include "api/task/body.h"
 #include "api/workflow/runs.h"
-#include "api/server/request_input.h"
 #include "core/flow/place.h"
 
 struct rerun_body {

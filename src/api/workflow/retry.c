@@ -3,9 +3,9 @@
 #include <assert.h>
 
 #include "api/server/internal.h"
+#include "api/server/request_input.h"
 #include "api/task/body.h"
 #include "api/workflow/runs.h"
-#include "api/server/request_input.h"
 #include "core/flow/place.h"
 
 enum { EXTRA_MAX = 4 * STEP_OUTPUT_MAX };

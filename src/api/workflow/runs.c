@@ -5,10 +5,10 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "api/auth/sender.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
-#include "api/auth/sender.h"
 #include "core/flow/step_data.h"
 #include "workflow/definition_secrets.h"
 

@@ -2,11 +2,11 @@
  * API key, or with the scope workflows:signal-as the one that `by` names. */
 #include <stdio.h>
 
+#include "api/auth/sender.h"
 #include "api/server/internal.h"
+#include "api/server/request_input.h"
 #include "api/workflow/holds.h"
 #include "api/workflow/run.h"
-#include "api/server/request_input.h"
-#include "api/auth/sender.h"
 #include "base/rfc3339.h"
 #include "base/sentence.h"
 #include "core/flow/place.h"

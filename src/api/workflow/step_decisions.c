@@ -4,10 +4,10 @@
 
 #include "api/resource/recall.h"
 #include "api/server/internal.h"
+#include "api/server/request_input.h"
 #include "api/server/timers.h"
 #include "api/workflow/runs.h"
 #include "api/workflow/steps.h"
-#include "api/server/request_input.h"
 #include "base/log.h"
 #include "core/flow/place.h"
 #include "core/task/action.h"

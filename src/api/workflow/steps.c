@@ -1,11 +1,11 @@
 /* The steps of a run as they are shown: their list, and one of them. */
 #include <stdio.h>
 
+#include "api/auth/sender.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "api/workflow/steps.h"
 #include "api/workflow/waits.h"
-#include "api/auth/sender.h"
 #include "core/flow/place.h"
 #include "workflow/definition.h"
 

@@ -11,13 +11,13 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "api/auth/sender.h"
 #include "api/resource/listing.h"
 #include "api/resource/recall.h"
 #include "api/server/internal.h"
+#include "api/server/request_input.h"
 #include "api/task/body.h"
 #include "api/workflow/runs.h"
-#include "api/server/request_input.h"
-#include "api/auth/sender.h"
 #include "base/log.h"
 #include "base/rfc3339.h"
 #include "core/flow/place.h"

@@ -9,7 +9,7 @@
 #include "cli/ids.h"
 #include "cli/pause_options.h"
 #include "cli/task_view.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 
 enum { PATH_BYTES = 8192, OUT_MAX = 64 << 20, PROGRESS_EVERY = 20 };
 
@@ -51,7 +51,7 @@ static void action_print_task(struct action_run *w, const char *id, const json_t
 {
     struct str status = json_text_at(task, "status"), run = json_text_at(task, "occurrence_id");
     const char *becomes = w->act->becomes;
-    char until[WHEN_TEXT];
+    char until[TIME_TEXT];
     int64_t until_ms;
     if (becomes && status.n && !str_eq(status, str_from(becomes))) {
         buf_printf(&w->out, "%s is " STR_FMT "\n", id, STR_ARG(str_utf8_cut(status, 40)));
@@ -60,7 +60,7 @@ static void action_print_task(struct action_run *w, const char *id, const json_t
     }
     buf_printf(&w->out, "%s %s", id, w->act->done);
     if (json_time_at(task, "paused.until", &until_ms)) {
-        when_utc(until_ms, until);
+        time_text_utc(until_ms, until);
         buf_printf(&w->out, " until %s", until);
     }
     buf_char(&w->out, '\n');

@@ -3,7 +3,7 @@
 #include "cli/filter.h"
 #include "cli/ids.h"
 #include "cli/rows.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 
 enum { COLUMNS = 11, PATH_BYTES = 2048 };
 
@@ -46,23 +46,23 @@ static const char *audit_cell(struct rows *r, const json_t *row, const char *mem
 static const char *audit_reason(struct rows *r, const json_t *row)
 {
     struct str reason = json_text_at(row, "details.reason");
-    char until[WHEN_TEXT];
+    char until[TIME_TEXT];
     int64_t ms;
     if (!json_time_at(row, "details.until", &ms))
         return table_text(&r->table, reason.n ? reason : S("-"));
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, PATH_BYTES);
-    when_utc(ms, until);
+    time_text_utc(ms, until);
     buf_printf(&text, STR_FMT "%suntil %s", STR_ARG(reason), reason.n ? ", " : "", until);
     return table_text(&r->table, buf_str(&text));
 }
 
 static void audit_add_row(struct rows *r, const json_t *row)
 {
-    char when[WHEN_TEXT] = "-", count[24];
+    char when[TIME_TEXT] = "-", count[24];
     int64_t ms;
     if (json_time_at(row, "at", &ms))
-        when_utc(ms, when);
+        time_text_utc(ms, when);
     snprintf(count, sizeof count, "%lld", (long long)json_i64_at(row, "count", 0));
     table_row(&r->table, COLUMNS, when, audit_cell(r, row, "tenant"), audit_cell(r, row, "key_name"),
               audit_cell(r, row, "key"), audit_cell(r, row, "address"), audit_cell(r, row, "action"),

@@ -2,8 +2,8 @@
 #include "cli/command/commands.h"
 #include "cli/ids.h"
 #include "cli/rows.h"
+#include "cli/time_text.h"
 #include "cli/verbs.h"
-#include "cli/when.h"
 
 enum { COLUMNS = 7 };
 
@@ -30,13 +30,13 @@ static void breakers_header(struct table *t)
 static void breakers_add_row(struct rows *r, const json_t *breaker)
 {
     char calls[32], failures[32], failed[72];
-    char since[WHEN_TEXT] = "-", retry[WHEN_TEXT] = "-";
+    char since[TIME_TEXT] = "-", retry[TIME_TEXT] = "-";
     struct str name = json_text_at(breaker, "host");
     int64_t ms;
     if (json_time_at(breaker, "opened_at", &ms))
-        when_utc(ms, since);
+        time_text_utc(ms, since);
     if (json_time_at(breaker, "retry_at", &ms))
-        when_utc(ms, retry);
+        time_text_utc(ms, retry);
     number_text(breaker, "failures", failures);
     number_text(breaker, "calls", calls);
     snprintf(failed, sizeof failed, "%s/%s", failures, calls);

@@ -4,7 +4,7 @@
 #include "cli/ids.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 
 enum { OCCURRENCE_COLUMNS = 5, PATH_BYTES = 16384 };
 
@@ -65,13 +65,13 @@ static void history_write_moved(const json_t *occurrence, struct buf *out)
 /* The note says what the occurrence waits for, why it was skipped, or its error. */
 static void history_add_occurrence(struct rows *r, const json_t *occurrence)
 {
-    char when[WHEN_TEXT] = "-", attempts[24];
+    char when[TIME_TEXT] = "-", attempts[24];
     cleanup_with(buf_release) struct buf waits;
     buf_init(&waits, TASK_TEXT_MAX);
     int64_t at_ms;
     struct str why = json_text_at(occurrence, "reason"), error = json_text_at(occurrence, "last_error");
     if (json_time_at(occurrence, "scheduled_for", &at_ms) || json_time_at(occurrence, "run_at", &at_ms))
-        when_utc(at_ms, when);
+        time_text_utc(at_ms, when);
     waiting_text(occurrence, &waits);
     struct str said = why.n ? why : error, moved = json_text_at(occurrence, "moved.from");
     if (moved.n && !said.n && !waits.n)
@@ -118,10 +118,10 @@ static void history_all_header(struct table *t)
 
 static void history_add_of_all(struct rows *r, const json_t *x)
 {
-    char when[WHEN_TEXT] = "-", took[WHEN_TEXT], attempt[24];
+    char when[TIME_TEXT] = "-", took[TIME_TEXT], attempt[24];
     int64_t ended_ms;
     if (json_time_at(x, "completed_at", &ended_ms))
-        when_utc(ended_ms, when);
+        time_text_utc(ended_ms, when);
     execution_duration_text(x, took);
     struct str name = json_text_at(x, "task_name"), queue = json_text_at(x, "queue"),
                worker = json_text_at(x, "worker");

@@ -1,8 +1,8 @@
 /* belfry node - lists the nodes that share a store. */
 #include "cli/command/commands.h"
 #include "cli/rows.h"
+#include "cli/time_text.h"
 #include "cli/verbs.h"
-#include "cli/when.h"
 
 enum { COLUMNS = 9 };
 
@@ -32,7 +32,7 @@ static void node_ms_text(const json_t *node, const char *path, char out[32])
 static void node_add_row(struct rows *r, const json_t *node)
 {
     char partitions[32], running[32], lag[32], offset[32];
-    char since[WHEN_TEXT] = "-";
+    char since[TIME_TEXT] = "-";
     int64_t since_ms;
     bool died = json_time_at(node, "died_at", &since_ms);
     number_text(node, "partitions", partitions);
@@ -40,7 +40,7 @@ static void node_add_row(struct rows *r, const json_t *node)
     node_ms_text(node, "lag_ms", lag);
     node_ms_text(node, "clock_offset_ms", offset);
     if (died || json_time_at(node, "joined_at", &since_ms))
-        when_utc(since_ms, since);
+        time_text_utc(since_ms, since);
     table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(node, "name")),
               table_text(&r->table, json_text_at(node, "state")), json_is_true(json_at(node, "leader")) ? "yes" : "-",
               partitions, running, lag, offset, table_text(&r->table, json_text_at(node, "version")), since);

@@ -3,8 +3,8 @@
 #include "cli/command/commands.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
+#include "cli/time_text.h"
 #include "cli/verbs.h"
-#include "cli/when.h"
 
 enum { COLUMNS = 8, BODY_MAX = 64 * 1024 };
 #define COLLECTION "/v1/queues"
@@ -63,13 +63,13 @@ static void queue_header(struct table *t)
 /* Writes "by ann until 2026-02-10 08:00:00Z: disk full". */
 static void queue_pause_text(const json_t *queue, struct buf *out)
 {
-    char utc[WHEN_TEXT];
+    char utc[TIME_TEXT];
     int64_t until_ms;
     struct str by = json_text_at(queue, "paused.by"), reason = json_text_at(queue, "paused.reason");
     if (by.n)
         buf_printf(out, "by " STR_FMT, STR_ARG(by));
     if (json_time_at(queue, "paused.until", &until_ms)) {
-        when_utc(until_ms, utc);
+        time_text_utc(until_ms, utc);
         buf_printf(out, " until %s", utc);
     }
     if (reason.n)
@@ -178,11 +178,11 @@ static bool queue_is_unknown(struct verb_work *w)
 
 static void queue_print_paused(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
-    char until[WHEN_TEXT];
+    char until[TIME_TEXT];
     int64_t until_ms;
     buf_printf(out, "%s paused", w->name);
     if (json_time_at(doc->root, "paused.until", &until_ms)) {
-        when_utc(until_ms, until);
+        time_text_utc(until_ms, until);
         buf_printf(out, " until %s", until);
     }
     buf_char(out, '\n');

@@ -5,8 +5,8 @@
 #include "cli/command/commands.h"
 #include "cli/ids.h"
 #include "cli/task_view.h"
+#include "cli/time_text.h"
 #include "cli/verbs.h"
-#include "cli/when.h"
 
 enum { OUT_MAX = 64 << 20, PATH_BYTES = 128, FACT_COLUMNS = 2 };
 
@@ -134,10 +134,10 @@ static void show_write_number(const json_t *task, const char *path, struct buf *
 
 static void show_write_millis(const json_t *task, const char *path, struct buf *out)
 {
-    char span[WHEN_TEXT];
+    char span[TIME_TEXT];
     if (!json_is_number(json_at(task, path)))
         return;
-    when_took(json_i64_at(task, path, 0), span);
+    time_text_took(json_i64_at(task, path, 0), span);
     buf_text(out, span);
 }
 

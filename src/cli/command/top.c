@@ -4,7 +4,7 @@
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/task_view.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 
 enum { OUT_MAX = 1 << 20, UPCOMING = 8, FAILED = 5, COLUMNS = 4, RECENT_S = 300, BREAKERS = 5 };
 

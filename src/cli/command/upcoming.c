@@ -5,7 +5,7 @@
 #include "cli/ids.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 
 enum {
     COLUMNS = 3,
@@ -51,7 +51,7 @@ static void upcoming_add_row(struct rows *r, const json_t *fire)
 static void upcoming_add_local_row(struct rows *r, const json_t *fire)
 {
     struct upcoming_rows *u = container_of(r, struct upcoming_rows, rows);
-    char when[CELL_TEXT], local[WHEN_TEXT] = "-";
+    char when[CELL_TEXT], local[TIME_TEXT] = "-";
     struct str called = json_text_at(u->task.doc.root, "name"), note = json_text_at(fire, "note");
     int64_t at_ms;
     cleanup_with(buf_release) struct buf notes;
@@ -59,7 +59,7 @@ static void upcoming_add_local_row(struct rows *r, const json_t *fire)
     buf_add(&notes, note);
     if (json_time_at(fire, "at", &at_ms)) {
         int offset_s = tz_span_at(u->zone, floor_div(at_ms, 1000)).offset_s;
-        when_local(u->zone, at_ms, local);
+        time_text_local(u->zone, at_ms, local);
         if (r->count > 0 && offset_s != u->offset_s)
             buf_printf(&notes, "%sthe clocks have changed", note.n ? "; " : "");
         u->offset_s = offset_s;

@@ -8,7 +8,7 @@
 #include "cli/ids.h"
 #include "cli/reconnect.h"
 #include "cli/table.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 
 enum {
     PATH_BYTES = 1024,
@@ -188,11 +188,11 @@ static bool watch_add_about(struct watch *w, struct str name, const json_t *data
 
 static bool watch_print_line(struct watch *w, struct str name, const json_t *data)
 {
-    char when[WHEN_TEXT], cell[CELL_TEXT];
+    char when[TIME_TEXT], cell[CELL_TEXT];
     int64_t at_ms;
     if (!json_time_at(data, "at", &at_ms))
         at_ms = clock_wall_ms(w->cli->clock);
-    when_utc(at_ms, when);
+    time_text_utc(at_ms, when);
     buf_reset(&w->out);
     buf_printf(&w->out, "%-25s %-*s", when, EVENT_WIDTH, table_cell(name, cell));
     if (!watch_add_about(w, name, data, &w->out))

@@ -2,8 +2,8 @@
 #include "cli/command/commands.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
+#include "cli/time_text.h"
 #include "cli/verbs.h"
-#include "cli/when.h"
 
 enum { COLUMNS = 11, MACHINE_TEXT = 80 };
 
@@ -55,7 +55,7 @@ static void workers_machine_text(const json_t *worker, char cpu[MACHINE_TEXT], c
 static void workers_add_row(struct rows *r, const json_t *worker)
 {
     char running[32], slots[32], priorities[MACHINE_TEXT], cpu[MACHINE_TEXT], memory[MACHINE_TEXT],
-        seen[WHEN_TEXT] = "-";
+        seen[TIME_TEXT] = "-";
     struct table *t = &r->table;
     int64_t seen_ms;
     number_text(worker, "running", running);
@@ -63,7 +63,7 @@ static void workers_add_row(struct rows *r, const json_t *worker)
     workers_priorities_text(worker, priorities);
     workers_machine_text(worker, cpu, memory);
     if (json_time_at(worker, "seen_at", &seen_ms))
-        when_utc(seen_ms, seen);
+        time_text_utc(seen_ms, seen);
     table_row(t, COLUMNS, table_text(t, json_text_at(worker, "name")), table_text(t, json_text_at(worker, "state")),
               running, slots, workers_list_text(t, worker, "about.queues", "all"),
               workers_list_text(t, worker, "about.tenants", "all"), priorities,

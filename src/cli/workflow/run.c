@@ -184,15 +184,15 @@ void run_steps_release(struct run_steps *s)
 
 /* ---- what a table says of a step ---- */
 
-static void run_duration_text(int64_t ms, bool is_known, char out[WHEN_TEXT])
+static void run_duration_text(int64_t ms, bool is_known, char out[TIME_TEXT])
 {
     if (is_known)
-        when_took(ms, out);
+        time_text_took(ms, out);
     else
-        snprintf(out, WHEN_TEXT, "-");
+        snprintf(out, TIME_TEXT, "-");
 }
 
-void run_step_times_text(const struct run_step *s, int64_t now_ms, char waited[WHEN_TEXT], char ran[WHEN_TEXT])
+void run_step_times_text(const struct run_step *s, int64_t now_ms, char waited[TIME_TEXT], char ran[TIME_TEXT])
 {
     const struct critical_step *t = &s->times;
     bool started = t->started_ms || t->first_ms;
@@ -203,9 +203,9 @@ void run_step_times_text(const struct run_step *s, int64_t now_ms, char waited[W
 /* Of a step that may start: what it still waits for. False: nothing that is known here. */
 static bool run_step_start_write(const struct run_step *s, struct str error, int64_t now_ms, struct buf *out)
 {
-    char when[WHEN_TEXT];
+    char when[TIME_TEXT];
     if (s->due_ms) {
-        when_relative(s->due_ms, now_ms, when);
+        time_text_relative(s->due_ms, now_ms, when);
         if (s->attempts)
             buf_printf(out, "attempt %lld comes %s%s", (long long)s->attempts + 1, when, error.n ? "; " : "");
         else

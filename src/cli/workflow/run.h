@@ -3,7 +3,7 @@
  * path, the time lost waiting, and an estimate of the end. */
 #include "base/uuid.h"
 #include "cli/client.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 #include "cli/workflow/graph.h"
 #include "core/flow/critical.h"
 
@@ -41,7 +41,7 @@ struct run_steps {
 bool run_step_read(struct arena *a, const json_t *json, struct run_step *step) must_use;
 
 /* How long it waited before its first start and has run since, with all its attempts; "-": not known. */
-void run_step_times_text(const struct run_step *s, int64_t now_ms, char waited[WHEN_TEXT], char ran[WHEN_TEXT]);
+void run_step_times_text(const struct run_step *s, int64_t now_ms, char waited[TIME_TEXT], char ran[TIME_TEXT]);
 /* Why it is in its state: what holds it, its next attempt, its error, the counts of a map, that a user decided on it.
  * False: nothing of that. */
 bool run_step_note_write(const struct run_step *s, int64_t now_ms, struct buf *out);

@@ -8,7 +8,7 @@
 #include "cli/command/commands.h"
 #include "cli/command/next/calendar.h"
 #include "cli/table.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 #include "core/time/recurrence_shown.h"
 
 enum { COUNT_MAX = 100000, OUT_MAX = 4 << 20, FLUSH_AT = 64 * 1024, LOCAL_TEXT = 48, PAGE_CELLS = 3 * 500 };
@@ -210,12 +210,12 @@ static void next_local_time(const struct next_query *q, int64_t ms, char out[LOC
 }
 
 /* A skipped fire has no local time with a zone, only the nominal time of the rule. */
-static void next_table_time(const struct next_query *q, const struct occurrence *f, char out[WHEN_TEXT])
+static void next_table_time(const struct next_query *q, const struct occurrence *f, char out[TIME_TEXT])
 {
     if (f->fires)
-        when_local(q->zone, f->at_ms, out);
+        time_text_local(q->zone, f->at_ms, out);
     else
-        when_wall(f->nominal_local, 0, "", out);
+        time_text_wall(f->nominal_local, 0, "", out);
 }
 
 static void next_add_json(const struct next_query *q, const struct occurrence *f, const char *note, struct buf *out)
@@ -239,7 +239,7 @@ static void next_add_line(const struct next_query *q, const struct occurrence *f
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, 1024);
     occurrence_explain(&q->rule, f, &note);
-    char utc[RFC3339_TEXT + 1], local[WHEN_TEXT];
+    char utc[RFC3339_TEXT + 1], local[TIME_TEXT];
     rfc3339_format(f->at_ms, utc);
     if (t) {
         next_table_time(q, f, local);

@@ -3,7 +3,7 @@
 #include "cli/command/notify/notify.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 
 enum {
     INCIDENT_COLUMNS = 8,
@@ -21,12 +21,12 @@ static void notify_incident_header(struct table *t)
     table_row(t, INCIDENT_COLUMNS, "ID", "STATE", "SETTING", "KIND", "COUNT", "FIRST", "LAST", "ABOUT");
 }
 
-static const char *notify_time(const json_t *object, const char *member, char out[WHEN_TEXT])
+static const char *notify_time(const json_t *object, const char *member, char out[TIME_TEXT])
 {
     int64_t ms;
-    snprintf(out, WHEN_TEXT, "-");
+    snprintf(out, TIME_TEXT, "-");
     if (json_time_at(object, member, &ms))
-        when_utc(ms, out);
+        time_text_utc(ms, out);
     return out;
 }
 
@@ -40,7 +40,7 @@ static struct str notify_about(const json_t *object, const char *name, const cha
 
 static void notify_add_incident(struct rows *r, const json_t *incident)
 {
-    char count[32], first[WHEN_TEXT], last[WHEN_TEXT], state[CELL_TEXT];
+    char count[32], first[TIME_TEXT], last[TIME_TEXT], state[CELL_TEXT];
     number_text(incident, "count", count);
     bool is_open = str_eq(json_text_at(incident, "state"), S("OPEN"));
     table_cell(json_text_at(incident, "state"), state);
@@ -172,7 +172,7 @@ static void notify_print_incident(struct verb_work *w, const json_t *incident, s
     if (json_array_size(tasks))
         table_row(&t, TASK_COLUMNS, "TASK", "NAME", "QUEUE", "SCHEDULED", "ERROR");
     json_array_foreach (tasks, i, task) {
-        char at[WHEN_TEXT];
+        char at[TIME_TEXT];
         table_row(&t, TASK_COLUMNS, table_text(&t, json_text_at(task, "id")),
                   table_text(&t, json_text_at(task, "name")), table_text(&t, json_text_at(task, "queue")),
                   notify_time(task, "scheduled_for", at), table_text(&t, json_text_at(task, "error")));
@@ -210,7 +210,7 @@ static void notify_print_message(struct verb_work *w, const json_t *message, str
     if (json_array_size(history))
         table_row(&t, HISTORY_COLUMNS, "AT", "WHAT", "BY", "STATUS", "ERROR");
     json_array_foreach (history, i, act) {
-        char at[WHEN_TEXT], status[32];
+        char at[TIME_TEXT], status[32];
         number_text(act, "http_status", status);
         table_row(&t, HISTORY_COLUMNS, notify_time(act, "at", at), table_text(&t, json_text_at(act, "what")),
                   table_text(&t, json_text_at(act, "by")), status, table_text(&t, json_text_at(act, "error")));
@@ -259,7 +259,7 @@ static void notify_expected_text(const json_t *check, struct buf *out)
 /* Of a task that is late, the deadline that it missed. */
 static void notify_add_check(struct rows *r, const json_t *check)
 {
-    char deadline[WHEN_TEXT], last[WHEN_TEXT];
+    char deadline[TIME_TEXT], last[TIME_TEXT];
     bool is_late = str_eq(json_text_at(check, "state"), S("LATE"));
     table_row(&r->table, CHECK_COLUMNS, table_text(&r->table, json_text_at(check, "task_id")),
               table_text(&r->table, json_text_at(check, "name")), table_text(&r->table, json_text_at(check, "state")),
@@ -284,7 +284,7 @@ static void notify_sent_header(struct table *t)
 
 static void notify_add_sent(struct rows *r, const json_t *sent)
 {
-    char attempts[32], created[WHEN_TEXT];
+    char attempts[32], created[TIME_TEXT];
     number_text(sent, "attempts", attempts);
     table_row(&r->table, SENT_COLUMNS, table_text(&r->table, json_text_at(sent, "id")),
               table_text(&r->table, json_text_at(sent, "state")),

@@ -5,7 +5,7 @@
 #include "cli/ids.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 
 enum { SETTING_COLUMNS = 6 };
 
@@ -36,11 +36,11 @@ static void notify_place_text(const json_t *setting, struct buf *out)
 
 bool notify_muted_text(const json_t *of, int64_t now_ms, char out[CELL_TEXT])
 {
-    char until[WHEN_TEXT];
+    char until[TIME_TEXT];
     int64_t until_ms;
     if (!json_time_at(of, "muted_until", &until_ms) || until_ms <= now_ms)
         return false;
-    when_utc(until_ms, until);
+    time_text_utc(until_ms, until);
     snprintf(out, CELL_TEXT, "muted until %s", until);
     return true;
 }

@@ -45,20 +45,20 @@ static void signing_keys_header(struct table *t)
 }
 
 /* Until when the last of the older secrets signs. */
-static void signing_keys_until(const json_t *key, char out[WHEN_TEXT])
+static void signing_keys_until(const json_t *key, char out[TIME_TEXT])
 {
     int64_t last_ms = 0, ms;
-    snprintf(out, WHEN_TEXT, "-");
+    snprintf(out, TIME_TEXT, "-");
     for (size_t i = 0; i < json_count_at(key, "older"); i++)
         if (json_time_at(json_array_get(json_at(key, "older"), i), "signs_until", &ms))
             last_ms = max_of(last_ms, ms);
     if (last_ms)
-        when_utc(last_ms, out);
+        time_text_utc(last_ms, out);
 }
 
 static void signing_keys_add_row(struct rows *r, const json_t *key)
 {
-    char created[CELL_TEXT], older[32], until[WHEN_TEXT];
+    char created[CELL_TEXT], older[32], until[TIME_TEXT];
     struct str host = json_text_at(key, "host");
     moment_text(key, "created_at", clock_wall_ms(r->cli->clock), created);
     snprintf(older, sizeof older, "%zu", json_count_at(key, "older"));

@@ -3,7 +3,7 @@
 #include "cli/client.h"
 #include "cli/command/commands.h"
 #include "cli/rows.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 
 enum { COLUMNS = 8 };
 
@@ -25,12 +25,12 @@ static void alerts_header(struct table *t)
 
 static void alerts_add_row(struct rows *r, const json_t *alert)
 {
-    char wait[DURATION_TEXT], since[WHEN_TEXT] = "-";
+    char wait[DURATION_TEXT], since[TIME_TEXT] = "-";
     struct str fires = json_text_at(alert, "fires");
     int64_t ms;
     duration_format(json_i64_at(alert, "for_seconds", 0) * 1000, wait);
     if (json_time_at(alert, "since", &ms))
-        when_utc(ms, since);
+        time_text_utc(ms, since);
     table_row(
         &r->table, COLUMNS, table_text(&r->table, json_text_at(alert, "name")),
         table_text(&r->table, json_text_at(alert, "state")), table_text(&r->table, json_text_at(alert, "severity")),

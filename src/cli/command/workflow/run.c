@@ -9,7 +9,7 @@
 #include "cli/rows.h"
 #include "cli/task_body.h"
 #include "cli/task_view.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 #include "cli/workflow/file.h"
 #include "cli/workflow/run.h"
 
@@ -218,22 +218,22 @@ static void run_header(struct table *t)
 }
 
 /* When the run started, or will start, and how long it took, or has taken so far. */
-static void run_times_text(const json_t *run, int64_t now_ms, char when[CELL_TEXT], char took[WHEN_TEXT])
+static void run_times_text(const json_t *run, int64_t now_ms, char when[CELL_TEXT], char took[TIME_TEXT])
 {
     int64_t from_ms = 0, to_ms = 0, due_ms = 0;
-    char span[WHEN_TEXT];
+    char span[TIME_TEXT];
     bool started = json_time_at(run, "started_at", &from_ms), ended = json_time_at(run, "completed_at", &to_ms);
     bool is_ahead = !started && !ended && json_time_at(run, "run_at", &due_ms) && due_ms > now_ms;
     moment_text(run, is_ahead ? "run_at" : "started_at", now_ms, when);
-    snprintf(took, WHEN_TEXT, "-");
-    when_took(max_of((ended ? to_ms : now_ms) - from_ms, 0), span);
+    snprintf(took, TIME_TEXT, "-");
+    time_text_took(max_of((ended ? to_ms : now_ms) - from_ms, 0), span);
     if (started)
-        snprintf(took, WHEN_TEXT, "%.40s%s", span, ended ? "" : " so far");
+        snprintf(took, TIME_TEXT, "%.40s%s", span, ended ? "" : " so far");
 }
 
 static void run_add_row(struct rows *r, const json_t *run)
 {
-    char when[CELL_TEXT], took[WHEN_TEXT];
+    char when[CELL_TEXT], took[TIME_TEXT];
     struct table *t = &r->table;
     bool paused = json_is_true(json_at(run, "paused"));
     run_times_text(run, clock_wall_ms(r->cli->clock), when, took);
@@ -324,7 +324,7 @@ static void step_note_write(struct step_rows *x, const struct run_step *s, int64
 
 static void step_add_row(struct rows *r, const json_t *step)
 {
-    char waited[WHEN_TEXT], ran[WHEN_TEXT], attempts[32];
+    char waited[TIME_TEXT], ran[TIME_TEXT], attempts[32];
     cleanup_with(arena_release) struct arena a;
     cleanup_with(buf_release) struct buf note;
     int64_t now_ms = clock_wall_ms(r->cli->clock);

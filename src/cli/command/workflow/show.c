@@ -5,7 +5,7 @@
 #include "cli/reconnect.h"
 #include "cli/screen.h"
 #include "cli/task_view.h"
-#include "cli/when.h"
+#include "cli/time_text.h"
 #include "cli/workflow/run.h"
 
 enum { COLUMNS = 7, REDRAW_MS = 500, PATH_SHOWN_MAX = 20, RUNS_SHOWN_MAX = 5, HOLDS_SHOWN_MAX = 3 };
@@ -110,7 +110,7 @@ static void run_view_write_note(const struct run_view *v, const struct run_step 
 
 static void run_view_add_step(const struct run_view *v, const struct run_step *s, size_t at, struct table *t)
 {
-    char waited[WHEN_TEXT], ran[WHEN_TEXT], attempts[32];
+    char waited[TIME_TEXT], ran[TIME_TEXT], attempts[32];
     cleanup_with(buf_release) struct buf note;
     run_step_times_text(s, v->now_ms, waited, ran);
     snprintf(attempts, sizeof attempts, "%lld", (long long)s->attempts);
@@ -167,7 +167,7 @@ static void run_view_write_steps(const struct run_view *v, struct buf *out)
 
 static void run_view_write_path(const struct run_view *v, struct buf *out)
 {
-    char took[WHEN_TEXT], waited[WHEN_TEXT];
+    char took[TIME_TEXT], waited[TIME_TEXT];
     size_t hidden = v->path.n > PATH_SHOWN_MAX ? v->path.n - PATH_SHOWN_MAX : 0;
     if (!v->path.n)
         return;
@@ -176,13 +176,13 @@ static void run_view_write_path(const struct run_view *v, struct buf *out)
         buf_printf(out, "… (%zu more) → ", hidden);
     for (size_t i = hidden; i < v->path.n; i++) {
         const struct critical_step *t = &v->times[v->path.v[i]];
-        when_took(critical_ran_ms(t, v->now_ms), took);
+        time_text_took(critical_ran_ms(t, v->now_ms), took);
         buf_text(out, i > hidden ? " → " : "");
         table_plain_text(v->graph.v[v->path.v[i]].name, SIZE_MAX, out);
         buf_printf(out, " %s", took);
     }
-    when_took(v->path.ran_ms, took);
-    when_took(v->path.waited_ms, waited);
+    time_text_took(v->path.ran_ms, took);
+    time_text_took(v->path.waited_ms, waited);
     buf_printf(out, "\nOn it, steps ran for %s and waited for %s to start\n", took, waited);
 }
 
@@ -216,7 +216,7 @@ static bool run_view_write_holds(const struct run_view *v, struct buf *out)
 {
     cleanup_with(buf_release) struct buf all;
     cleanup_with(buf_release) struct buf one;
-    char relative[WHEN_TEXT];
+    char relative[TIME_TEXT];
     int64_t deadline_ms;
     size_t n = 0;
     buf_init(&all, WORKFLOW_OUT_MAX);
@@ -233,7 +233,7 @@ static bool run_view_write_holds(const struct run_view *v, struct buf *out)
         buf_add(&all, buf_str(&one));
     }
     if (n && json_time_at(v->run.doc.root, "deadline_at", &deadline_ms) && deadline_ms > v->now_ms) {
-        when_relative(deadline_ms, v->now_ms, relative);
+        time_text_relative(deadline_ms, v->now_ms, relative);
         buf_printf(&all, ", or at its deadline, %s", relative);
     }
     if (n)
@@ -245,12 +245,12 @@ static bool run_view_write_holds(const struct run_view *v, struct buf *out)
 static bool run_view_write_attempt(struct run_view *v, struct buf *out)
 {
     const json_t *run = v->run.doc.root;
-    char relative[WHEN_TEXT], utc[WHEN_TEXT];
+    char relative[TIME_TEXT], utc[TIME_TEXT];
     int64_t due_ms;
     if (!json_time_at(run, "due_at", &due_ms))
         return false;
-    when_relative(due_ms, v->now_ms, relative);
-    when_utc(due_ms, utc);
+    time_text_relative(due_ms, v->now_ms, relative);
+    time_text_utc(due_ms, utc);
     buf_printf(out, "It has failed, and attempt %lld comes %s, %s%s\n", (long long)json_i64_at(run, "attempts", 0) + 1,
                relative, utc, json_is_true(json_at(run, "paused")) ? "; its steps wait for the resume" : "");
     return true;
@@ -269,7 +269,7 @@ static void run_view_write_estimate(struct run_view *v, struct buf *out)
 {
     struct critical_estimate x;
     struct error ignored;
-    char relative[WHEN_TEXT], utc[WHEN_TEXT];
+    char relative[TIME_TEXT], utc[TIME_TEXT];
     if (v->is_final || !v->graph.n || json_text_at(v->run.doc.root, "stopped_by").n || run_view_write_attempt(v, out) ||
         run_view_write_holds(v, out))
         return;
@@ -281,8 +281,8 @@ static void run_view_write_estimate(struct run_view *v, struct buf *out)
         return;
     int64_t due_ms = run_view_latest_due(v);
     if (due_ms > max_of(x.end_ms, v->now_ms)) {
-        when_relative(due_ms, v->now_ms, relative);
-        when_utc(due_ms, utc);
+        time_text_relative(due_ms, v->now_ms, relative);
+        time_text_utc(due_ms, utc);
         buf_printf(out, "Ends: not before %s, %s, when a step or an item of it starts\n", relative, utc);
         return;
     }
@@ -293,8 +293,8 @@ static void run_view_write_estimate(struct run_view *v, struct buf *out)
         buf_printf(out, "It should have ended by now, if it goes as %s\n", model);
         return;
     }
-    when_relative(x.end_ms, v->now_ms, relative);
-    when_utc(x.end_ms, utc);
+    time_text_relative(x.end_ms, v->now_ms, relative);
+    time_text_utc(x.end_ms, utc);
     buf_printf(out, "Ends %s%s, %s, if it goes as %s\n", x.unknown ? "later than " : "", relative, utc, model);
 }
 
@@ -354,13 +354,13 @@ static void run_view_write_awaiting(struct run_view *v, struct buf *out)
 /* A pause does not hold the deadline. */
 static void run_view_write_pause(const struct run_view *v, struct buf *out)
 {
-    char relative[WHEN_TEXT], utc[WHEN_TEXT], resumed[UUID_TEXT + 1];
+    char relative[TIME_TEXT], utc[TIME_TEXT], resumed[UUID_TEXT + 1];
     int64_t deadline_ms;
     outermost_run_id(v->w->client, v->run.doc.root, resumed);
     buf_printf(out, "It is paused: 'belfry workflow resume %s%s' lets it go on", resumed, v->w->cli->where);
     if (json_time_at(v->run.doc.root, "deadline_at", &deadline_ms) && deadline_ms > v->now_ms) {
-        when_relative(deadline_ms, v->now_ms, relative);
-        when_utc(deadline_ms, utc);
+        time_text_relative(deadline_ms, v->now_ms, relative);
+        time_text_utc(deadline_ms, utc);
         buf_printf(out, "; its deadline, %s, %s, stops it all the same", relative, utc);
     }
     buf_char(out, '\n');
@@ -442,8 +442,8 @@ static enum exit_code workflow_show_once(struct verb_work *w, const char *id)
 /* Not on a terminal: a line for each change of a step. */
 static void run_view_write_changes(const struct run_view *v, const struct run_view *before, struct buf *out)
 {
-    char utc[WHEN_TEXT];
-    when_utc(v->now_ms, utc);
+    char utc[TIME_TEXT];
+    time_text_utc(v->now_ms, utc);
     for (size_t i = 0; i < v->steps.n; i++) {
         const struct run_step *s = &v->steps.v[i];
         bool is_same = before && i < before->steps.n && str_eq(before->steps.v[i].name, s->name) &&

@@ -1,6 +1,6 @@
 #pragma once
-/* api/resource/withdraw.h - takes back the occurrences of a recurring task that are claimed when a user changes the
- * task.
+/* api/resource/withdraw_occurrences.h - takes back the occurrences of a recurring task that are claimed when a
+ * user changes the task.
  *
  * The store withdraws occurrences that wait. An occurrence that was claimed before its time belongs to the owner of the
  * claim, and would fire unchanged after the change was acknowledged. So before the answer each of them is recalled. If

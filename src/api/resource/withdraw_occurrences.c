@@ -6,7 +6,7 @@
  * recurring task withdraws them like those that were never claimed: they are deleted, the cursor moves back to them,
  * and they do not count as runs. If that is never done, because the node dies, the next change of the recurring task
  * does it, at the latest when it is resumed. */
-#include "api/resource/withdraw.h"
+#include "api/resource/withdraw_occurrences.h"
 
 #include "api/resource/recall.h"
 #include "api/server/internal.h"

@@ -1,4 +1,4 @@
-#include "cli/when.h"
+#include "cli/time_text.h"
 
 #include "check.h"
 
@@ -31,8 +31,8 @@ static void relative_times_name_the_two_units_that_matter(void **state)
         { -400 * 86400000LL, "400d ago" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
-        char text[WHEN_TEXT];
-        when_relative(NOW_MS + rows[i].from_now_ms, NOW_MS, text);
+        char text[TIME_TEXT];
+        time_text_relative(NOW_MS + rows[i].from_now_ms, NOW_MS, text);
         assert_string_equal(text, rows[i].text);
     }
 }
@@ -40,36 +40,36 @@ static void relative_times_name_the_two_units_that_matter(void **state)
 static void far_ends_of_time_fit(void **state)
 {
     (void)state;
-    char text[WHEN_TEXT];
-    when_relative(253402300799999, NOW_MS, text); /* the year 9999 */
+    char text[TIME_TEXT];
+    time_text_relative(253402300799999, NOW_MS, text); /* the year 9999 */
     assert_string_equal(text, "in 2912402d");
-    when_relative(-62167219200000, NOW_MS, text); /* the year 0 */
+    time_text_relative(-62167219200000, NOW_MS, text); /* the year 0 */
     assert_string_equal(text, "740022d ago");
-    when_utc(-62167219200000, text);
+    time_text_utc(-62167219200000, text);
     assert_string_equal(text, "0000-01-01 00:00:00Z");
 }
 
 static void utc_shows_milliseconds_where_there_are_any(void **state)
 {
     (void)state;
-    char text[WHEN_TEXT];
-    when_utc(NOW_MS, text);
+    char text[TIME_TEXT];
+    time_text_utc(NOW_MS, text);
     assert_string_equal(text, "2026-02-10 08:00:00Z");
-    when_utc(NOW_MS + 7, text);
+    time_text_utc(NOW_MS + 7, text);
     assert_string_equal(text, "2026-02-10 08:00:00.007Z");
-    when_utc(-1, text);
+    time_text_utc(-1, text);
     assert_string_equal(text, "1969-12-31 23:59:59.999Z");
 }
 
 static void wall_clock_times_name_day_and_zone(void **state)
 {
     (void)state;
-    char text[WHEN_TEXT];
-    when_local(tz_utc(), NOW_MS + 50, text);
+    char text[TIME_TEXT];
+    time_text_local(tz_utc(), NOW_MS + 50, text);
     assert_string_equal(text, "Tue 2026-02-10 08:00:00.050 UTC");
-    when_local(tz_utc(), -1000, text);
+    time_text_local(tz_utc(), -1000, text);
     assert_string_equal(text, "Wed 1969-12-31 23:59:59 UTC");
-    when_wall(NOW_MS / 1000, 0, "", text);
+    time_text_wall(NOW_MS / 1000, 0, "", text);
     assert_string_equal(text, "Tue 2026-02-10 08:00:00");
 }
 
@@ -85,8 +85,8 @@ static void spans_are_as_fine_as_they_are_short(void **state)
         { 125900, "2m5s" }, { 3660000, "1h1m" }, { 90000000, "1d1h" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
-        char text[WHEN_TEXT];
-        when_took(rows[i].ms, text);
+        char text[TIME_TEXT];
+        time_text_took(rows[i].ms, text);
         assert_string_equal(text, rows[i].text);
     }
 }

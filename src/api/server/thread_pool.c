@@ -1,4 +1,4 @@
-#include "api/server/pool.h"
+#include "api/server/thread_pool.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -20,13 +20,13 @@ struct pool_line {
 };
 
 struct pool_thread {
-    struct pool *pool;
+    struct thread_pool *pool;
     struct reader *reader;
     pthread_t thread;
     bool runs_slow; /* its job is of the slow line. Under the lock */
 };
 
-struct pool {
+struct thread_pool {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct pool_line quick, slow;
@@ -38,32 +38,32 @@ struct pool {
     size_t count;
 };
 
-static struct str pool_tenant_key(const int32_t *tenant)
+static struct str thread_pool_tenant_key(const int32_t *tenant)
 {
     return (struct str){ (const char *)tenant, sizeof *tenant };
 }
 
-static void pool_line_init(struct pool_line *l)
+static void thread_pool_line_init(struct pool_line *l)
 {
     list_init(&l->turns);
     map_init(&l->tenants, HASH_STABLE); /* tenants are numbers that the server gave */
 }
 
 /* Under the lock, like the next. */
-static void pool_line_push(struct pool_line *l, int32_t tenant, struct list *job)
+static void thread_pool_line_push(struct pool_line *l, int32_t tenant, struct list *job)
 {
-    struct pool_tenant *t = map_get(&l->tenants, pool_tenant_key(&tenant));
+    struct pool_tenant *t = map_get(&l->tenants, thread_pool_tenant_key(&tenant));
     if (!t) {
         t = xnew(*t);
         t->tenant = tenant;
         list_init(&t->jobs);
-        map_put(&l->tenants, pool_tenant_key(&t->tenant), t);
+        map_put(&l->tenants, thread_pool_tenant_key(&t->tenant), t);
         list_push(&l->turns, &t->turn);
     }
     list_push(&t->jobs, job);
 }
 
-static struct list *pool_line_pop(struct pool_line *l)
+static struct list *thread_pool_line_pop(struct pool_line *l)
 {
     struct list *turn = list_pop(&l->turns);
     if (!turn)
@@ -71,52 +71,52 @@ static struct list *pool_line_pop(struct pool_line *l)
     struct pool_tenant *t = container_of(turn, struct pool_tenant, turn);
     struct list *job = list_pop(&t->jobs);
     if (list_empty(&t->jobs))
-        free(map_remove(&l->tenants, pool_tenant_key(&t->tenant)));
+        free(map_remove(&l->tenants, thread_pool_tenant_key(&t->tenant)));
     else
         list_push(&l->turns, turn);
     return job;
 }
 
 /* The slow line comes first: it never has more than its part of the threads, so neither line starves the other. */
-static struct list *pool_take_job(struct pool *p, struct pool_thread *w)
+static struct list *thread_pool_take_job(struct thread_pool *p, struct pool_thread *w)
 {
-    struct list *job = p->slow_running < p->slow_max ? pool_line_pop(&p->slow) : NULL;
+    struct list *job = p->slow_running < p->slow_max ? thread_pool_line_pop(&p->slow) : NULL;
     w->runs_slow = job;
     p->slow_running += w->runs_slow;
-    return job ? job : pool_line_pop(&p->quick);
+    return job ? job : thread_pool_line_pop(&p->quick);
 }
 
 /* A thread that has run a slow job takes the next one itself. So no other thread has to be woken for it, and when the
  * pool stops, the others may end while slow jobs wait. */
-static struct list *pool_next_job(struct pool *p, struct pool_thread *w)
+static struct list *thread_pool_next_job(struct thread_pool *p, struct pool_thread *w)
 {
     struct list *job;
     pthread_mutex_lock(&p->lock);
     p->slow_running -= w->runs_slow;
-    while (!(job = pool_take_job(p, w)) && !p->stopping)
+    while (!(job = thread_pool_take_job(p, w)) && !p->stopping)
         pthread_cond_wait(&p->wake, &p->lock);
     pthread_mutex_unlock(&p->lock);
     return job;
 }
 
-static void *pool_thread_run(void *argument)
+static void *thread_pool_thread_run(void *argument)
 {
     struct pool_thread *w = argument;
-    for (struct list *job; (job = pool_next_job(w->pool, w));)
+    for (struct list *job; (job = thread_pool_next_job(w->pool, w));)
         w->pool->run(job, w->reader);
     return NULL;
 }
 
-void pool_submit(struct pool *p, int32_t tenant, enum pool_cost cost, struct list *job)
+void thread_pool_submit(struct thread_pool *p, int32_t tenant, enum thread_pool_cost cost, struct list *job)
 {
-    assert(cost == POOL_QUICK || p->slow_max > 0);
+    assert(cost == THREAD_POOL_QUICK || p->slow_max > 0);
     pthread_mutex_lock(&p->lock);
-    pool_line_push(cost == POOL_SLOW ? &p->slow : &p->quick, tenant, job);
+    thread_pool_line_push(cost == THREAD_POOL_SLOW ? &p->slow : &p->quick, tenant, job);
     pthread_cond_signal(&p->wake); /* under the lock: once the job is done, the pool may be freed */
     pthread_mutex_unlock(&p->lock);
 }
 
-void pool_free(struct pool *p)
+void thread_pool_free(struct thread_pool *p)
 {
     if (!p)
         return;
@@ -136,16 +136,16 @@ void pool_free(struct pool *p)
     free(p);
 }
 
-enum err pool_new(struct store *store, size_t threads, void (*run)(struct list *job, struct reader *r),
-                  struct pool **ret, struct error *e)
+enum err thread_pool_new(struct store *store, size_t threads, void (*run)(struct list *job, struct reader *r),
+                         struct thread_pool **ret, struct error *e)
 {
     assert(threads > 0);
-    struct pool *p = xnew(*p);
+    struct thread_pool *p = xnew(*p);
     p->run = run;
     p->threads = xcalloc(threads, sizeof *p->threads);
     p->slow_max = threads / 2;
-    pool_line_init(&p->quick);
-    pool_line_init(&p->slow);
+    thread_pool_line_init(&p->quick);
+    thread_pool_line_init(&p->slow);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     for (; p->count < threads; p->count++) {
@@ -153,10 +153,10 @@ enum err pool_new(struct store *store, size_t threads, void (*run)(struct list *
         w->pool = p;
         enum err rc = store_reader(store, &w->reader, e);
         if (rc) {
-            pool_free(p);
+            thread_pool_free(p);
             return rc;
         }
-        int failed = pthread_create(&w->thread, NULL, pool_thread_run, w);
+        int failed = pthread_create(&w->thread, NULL, thread_pool_thread_run, w);
         assert(!failed);
     }
     *ret = p;

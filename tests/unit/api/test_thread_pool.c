@@ -1,9 +1,9 @@
-/* The pool threads of the API (api/server/pool.h): tenants take turns, and slow jobs leave threads to the others. */
+/* The pool threads of the API (api/server/thread_pool.h): tenants take turns, and slow jobs leave threads to the others. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "api/server/pool.h"
+#include "api/server/thread_pool.h"
 #include "check.h"
 #include "model/store_memory.h"
 
@@ -27,10 +27,10 @@ static void on_job(struct list *link, struct reader *r)
     ran++;
 }
 
-static void submit(struct pool *p, struct job *j, int32_t tenant)
+static void submit(struct thread_pool *p, struct job *j, int32_t tenant)
 {
     j->tenant = tenant;
-    pool_submit(p, tenant, POOL_QUICK, &j->link);
+    thread_pool_submit(p, tenant, THREAD_POOL_QUICK, &j->link);
 }
 
 static void a_tenant_with_many_jobs_delays_another_by_one(void **state)
@@ -38,9 +38,9 @@ static void a_tenant_with_many_jobs_delays_another_by_one(void **state)
     (void)state;
     struct error e = { 0 };
     struct store *store = store_memory_new();
-    struct pool *p = NULL;
+    struct thread_pool *p = NULL;
     static struct job first, many[MANY], few[2], last;
-    assert_ok(pool_new(store, 1, on_job, &p, &e), &e);
+    assert_ok(thread_pool_new(store, 1, on_job, &p, &e), &e);
     holds = true;
     submit(p, &first, 1);
     for (size_t i = 0; i < MANY; i++)
@@ -49,7 +49,7 @@ static void a_tenant_with_many_jobs_delays_another_by_one(void **state)
     submit(p, &few[1], 2);
     submit(p, &last, 3);
     holds = false;
-    pool_free(p); /* all jobs have run */
+    thread_pool_free(p); /* all jobs have run */
     assert_int_equal(ran, MANY + 4);
     int place_of_second = 0, place_of_third = 0;
     for (int i = 0, seen = 0; i < ran; i++) {
@@ -117,18 +117,18 @@ static void allow(int count)
     pthread_mutex_unlock(&seen.lock);
 }
 
-static void submit_long(struct pool *p, struct long_job *j, int32_t tenant, bool is_slow)
+static void submit_long(struct thread_pool *p, struct long_job *j, int32_t tenant, bool is_slow)
 {
     *j = (struct long_job){ .tenant = tenant, .is_slow = is_slow };
-    pool_submit(p, tenant, is_slow ? POOL_SLOW : POOL_QUICK, &j->link);
+    thread_pool_submit(p, tenant, is_slow ? THREAD_POOL_SLOW : THREAD_POOL_QUICK, &j->link);
 }
 
-static struct pool *new_pool(struct store *store, size_t threads)
+static struct thread_pool *new_pool(struct store *store, size_t threads)
 {
     struct error e = { 0 };
-    struct pool *p = NULL;
+    struct thread_pool *p = NULL;
     seen.allowed = seen.running = seen.running_max = seen.slow_ran = seen.quick_ran = 0;
-    assert_ok(pool_new(store, threads, on_long_job, &p, &e), &e);
+    assert_ok(thread_pool_new(store, threads, on_long_job, &p, &e), &e);
     return p;
 }
 
@@ -139,7 +139,7 @@ static void quick_jobs_run_while_slow_jobs_of_all_tenants_wait(void **state)
     struct store *store = store_memory_new();
     static struct long_job slow[SLOW], quick[QUICK];
     for (size_t threads = 2; threads <= 5; threads++) {
-        struct pool *p = new_pool(store, threads);
+        struct thread_pool *p = new_pool(store, threads);
         int half = (int)threads / 2;
         for (int i = 0; i < SLOW; i++)
             submit_long(p, &slow[i], i % 3 + 1, true);
@@ -150,7 +150,7 @@ static void quick_jobs_run_while_slow_jobs_of_all_tenants_wait(void **state)
         assert_int_equal(seen.slow_ran, half);
         allow(SLOW);
         wait_for(&seen.slow_ran, SLOW);
-        pool_free(p);
+        thread_pool_free(p);
         assert_int_equal(seen.running_max, half);
     }
     store_free(store);
@@ -161,7 +161,7 @@ static void slow_jobs_have_turns_of_their_own(void **state)
     (void)state;
     struct store *store = store_memory_new();
     static struct long_job first, many[SLOW], other;
-    struct pool *p = new_pool(store, 2);
+    struct thread_pool *p = new_pool(store, 2);
     submit_long(p, &first, 1, true);
     wait_for(&seen.running, 1);
     for (int i = 0; i < SLOW; i++)
@@ -171,7 +171,7 @@ static void slow_jobs_have_turns_of_their_own(void **state)
     wait_for(&seen.slow_ran, 4);
     assert_true(seen.order[1] == 2 || seen.order[2] == 2);
     allow(SLOW);
-    pool_free(p);
+    thread_pool_free(p);
     store_free(store);
 }
 
@@ -180,13 +180,13 @@ static void a_pool_that_ends_runs_the_slow_jobs_that_wait(void **state)
     (void)state;
     struct store *store = store_memory_new();
     static struct long_job slow[SLOW], quick[QUICK];
-    struct pool *p = new_pool(store, 4);
+    struct thread_pool *p = new_pool(store, 4);
     for (int i = 0; i < SLOW; i++)
         submit_long(p, &slow[i], i, true);
     for (int i = 0; i < QUICK; i++)
         submit_long(p, &quick[i], i, false);
     allow(SLOW);
-    pool_free(p);
+    thread_pool_free(p);
     assert_int_equal(seen.slow_ran, SLOW);
     assert_int_equal(seen.quick_ran, QUICK);
     store_free(store);
