@@ -1,6 +1,6 @@
 #pragma once
 /* bench/fairness.h - the parts of the scenario `fairness`, and what they share. A part finds a fresh server. */
-#include "bench/tasks.h"
+#include "bench/scenario.h"
 
 /* How long tasks are measured beside a busy host or pool: --seconds. */
 size_t fairness_seconds(const struct bench *b);

@@ -13,7 +13,7 @@
 
 #include "bench/load.h"
 #include "bench/sample_groups.h"
-#include "bench/tasks.h"
+#include "bench/scenario.h"
 
 enum {
     RATE = 1000,

@@ -6,7 +6,7 @@
 
 #include "base/date.h"
 #include "bench/load.h"
-#include "bench/tasks.h"
+#include "bench/scenario.h"
 
 enum {
     WAITING = 1000000,

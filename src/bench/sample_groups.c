@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "bench/tasks.h"
+#include "bench/scenario.h"
 
 struct sample_member {
     struct uuid id;

@@ -1,6 +1,6 @@
 /* The scenario `webhook`: tasks that call a local sink. */
 #include "bench/bare_curl.h"
-#include "bench/tasks.h"
+#include "bench/scenario.h"
 
 enum { BACKLOG = 100000, SPREAD = 10000, SPREAD_RATE = 1000, BURST = 10000, BARE_CONCURRENCY = 64 };
 

@@ -3,7 +3,7 @@
  *
  * Times of steps and runs are those of their executions, as they are stored; nothing is polled. "POST to final" is from
  * the sending of the request until the settle of the run is committed. */
-#include "bench/tasks.h"
+#include "bench/scenario.h"
 
 enum { WORKFLOW_BODY_MAX = 8 << 20, WORKFLOW_ROUNDS_MAX = 9 };
 

@@ -5,7 +5,7 @@
 
 #include "base/date.h"
 #include "base/json/jsonw.h"
-#include "bench/tasks.h"
+#include "bench/scenario.h"
 #include "cli/command/commands.h"
 #include "cli/table.h"
 #include "server/settings/store_url.h"

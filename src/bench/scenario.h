@@ -1,5 +1,5 @@
 #pragma once
-/* bench/tasks.h - building blocks of the scenarios of `belfry bench`: create many tasks, wait until they are
+/* bench/scenario.h - building blocks of the scenarios of `belfry bench`: create many tasks, wait until they are
  * settled, and compute figures. */
 #include "bench/bench_server.h"
 
