@@ -6,9 +6,12 @@ cd "$root" || exit 1
 # Each of the processes that run end-to-end tests imports all of them: to compile them takes longer than many a test.
 export LC_ALL=C.UTF-8 PYTHONPYCACHEPREFIX=$root/build-pycache
 unset PYTHONDONTWRITEBYTECODE
-# A report shows 10 frames of where memory was allocated or freed, not 30: each allocation walks the stack for them. Of freed memory a process keeps
-# the last 4 MB back from use, not 256: in ./test long a hundred servers run at once, and memory that is used again is there already. New memory is filled for 256 bytes, not 4,096: filling it
-# touched a third of all pages of a server that starts. Undefined behaviour traps (build_tests), which is reported as an illegal instruction.
+# AddressSanitizer, besides looking for leaks:
+#  - A report shows 10 frames of where memory was allocated or freed, not 30: each allocation walks the stack for them.
+#  - A process keeps the last 4 MB of freed memory back from use, not 256: in ./test long a hundred servers run at once, and memory
+#    that is used again is there already.
+#  - New memory is filled for 256 bytes, not 4,096: filling it touched a third of all pages of a server that starts.
+#  - Undefined behaviour traps (build_tests), which is reported as an illegal instruction.
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:abort_on_error=0:malloc_context_size=10:quarantine_size_mb=4:max_malloc_fill_size=256:handle_sigill=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 # of the fuzzers
 python=/usr/bin/python3 # not the first in PATH: Debian's has Debian's pytest
@@ -328,8 +331,8 @@ part_sim() {
     ! grep -q ^failed "$results/$part"
 }
 
-# The tests find the binaries in $BELFRY_BUILD. Of several nodes or workers only the first has sanitizers; the others are the release build, unless
-# BELFRY_TEST_LONG is set.
+# The tests find the binaries in $BELFRY_BUILD. Of several nodes or workers only the first has sanitizers; the others are the release
+# build, unless BELFRY_TEST_LONG is set.
 part_e2e() {
     local argument passed resume=${resume:-}
     local -a where=(tests/e2e) words=()
@@ -352,8 +355,8 @@ part_e2e() {
     passed=$(file_of_passed) && words=("--passed=$passed" "${words[@]}")
     [[ ! ${resume:-} ]] || leave_out_passed
     if [[ ${BELFRY_TEST_LONG:-} ]]; then
-        # Clusters under faults have deadlines, and six of them at once leave no core to meet these. Each process that runs tests has a server of
-        # every topology for tests that share one: fewer processes than in ./test.
+        # Clusters under faults have deadlines, and six of them at once leave no core to meet these. Each process that runs tests has
+        # a server of every topology for tests that share one: fewer processes than in ./test.
         run_pytest --phase=light -n "$at_once" "${where[@]}" "${words[@]}"
         run_pytest --phase=heavy -n "$(nproc)" "${where[@]}" "${words[@]}"
     else
