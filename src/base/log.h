@@ -99,3 +99,12 @@ bool log_wants(enum log_level level);
 #define log_info(event, ...)  LOG_AT_(LOG_INFO, event, ##__VA_ARGS__)
 #define log_warn(event, ...)  LOG_AT_(LOG_WARN, event, ##__VA_ARGS__)
 #define log_error(event, ...) LOG_AT_(LOG_ERROR, event, ##__VA_ARGS__)
+
+/* For what is tried again and again: true for the first failure after a success, which is the one to log. *fails_now
+ * remembers the last try. */
+static inline bool log_first_failure(bool *fails_now, bool failed)
+{
+    bool is_first = failed && !*fails_now;
+    *fails_now = failed;
+    return is_first;
+}

@@ -290,9 +290,8 @@ static void breaker_table_on_done(struct op *op)
 {
     struct breaker_table *t = op->context;
     bool failed = op->rc != ERR_OK;
-    if (failed && !t->failed)
+    if (log_first_failure(&t->failed, failed))
         log_warn("breakers_not_written", kv_err(&op->error), kv_i64("breakers", (int64_t)t->op.n));
-    t->failed = failed;
     for (size_t i = 0; i < t->op.n; i++) {
         struct breaker_entry *x = breaker_table_get(t, t->changes[i].row.tenant, t->changes[i].row.host);
         if (x)

@@ -190,10 +190,8 @@ struct fleet_end {
 static void fleet_end_on_aborted(struct io_request *e)
 {
     struct fleet_end *x = container_of(e, struct fleet_end, io_request.io_request);
-    bool *is_failing = &x->node->fleet.abort_is_failing;
-    if (e->rc && !*is_failing) /* the task runs to its end, unless it is asked for again */
+    if (log_first_failure(&x->node->fleet.abort_is_failing, e->rc)) /* it runs to its end, unless asked for again */
         log_warn("abort_failed", kv_uuid("task", x->io_request.id.id), kv_err(&e->error));
-    *is_failing = e->rc != ERR_OK;
     x->node->fleet.io_requests--;
     free(x);
 }

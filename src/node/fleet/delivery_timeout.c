@@ -24,9 +24,8 @@ static struct delivery_timeout *delivery_timeout_of(struct reaper *r)
 static void delivery_timeout_on_answer(struct io_request *e)
 {
     struct delivery_timeout *d = e->context;
-    if (e->rc && !d->failed)
+    if (log_first_failure(&d->failed, e->rc))
         log_warn("timed_out_failed", kv_err(&e->error));
-    d->failed = e->rc != ERR_OK;
     reaper_found(&d->reaper, e->rc ? 0 : d->ask.ret.n);
 }
 

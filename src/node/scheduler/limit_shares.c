@@ -390,9 +390,8 @@ static void limit_shares_on_taken(struct op *op)
 {
     struct limit_shares *s = op->context;
     bool is_ours = uuid_eq(s->op.node, *s->setup.node);
-    if (op->rc && !s->is_failing)
+    if (log_first_failure(&s->is_failing, op->rc))
         log_warn("limit_shares_failed", kv_err(&op->error));
-    s->is_failing = op->rc != ERR_OK;
     for (size_t i = 0; i < s->op.n; i++) {
         struct limit_share *e = s->asked[i];
         e->asking = false;

@@ -104,9 +104,8 @@ static void outbox_on_acknowledged(struct io_request *e)
 {
     struct acking *a = container_of(e, struct acking, ids.io_request);
     struct worker *w = a->worker;
-    if (e->rc && !w->acks_down)
+    if (log_first_failure(&w->acks_down, e->rc))
         log_warn("ack_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)a->ids.n));
-    w->acks_down = e->rc != ERR_OK;
     if (e->rc && !w->giving_up && !w->setup.async_io->at_once) {
         a->retry_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
         list_push(&w->unacked, &a->link);
@@ -225,9 +224,8 @@ static void outbox_on_renewed(struct io_request *e)
 {
     struct renewing *r = container_of(e, struct renewing, io_request.io_request);
     r->worker->renewing = NULL;
-    if (e->rc && !r->worker->renewals_down)
+    if (log_first_failure(&r->worker->renewals_down, e->rc))
         log_warn("renew_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)r->n));
-    r->worker->renewals_down = e->rc != ERR_OK;
     if (!e->rc)
         r->worker->renewed_ms = r->sent_ms;
     if (e->rc) { /* soon, before the deliveries time out */

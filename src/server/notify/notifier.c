@@ -97,9 +97,8 @@ static void notifier_beat(struct notifier *n)
 static void notifier_on_beat(struct notifier *n, const struct send_result *r)
 {
     n->beat_is_under_way = false;
-    if (!r->ok && !n->beat_failed)
+    if (log_first_failure(&n->beat_failed, !r->ok))
         log_warn("heartbeat_url_failed", kv_cstr("error", r->error));
-    n->beat_failed = !r->ok;
 }
 
 /* ---- the thread ---- */
@@ -127,9 +126,8 @@ static void *notifier_thread(void *context)
         struct send_result results[SENDER_SLOTS];
         struct error e = { 0 };
         bool more = false, fails = notifier_turn(n, &more, &e) != ERR_OK;
-        if (fails && !failed)
+        if (log_first_failure(&failed, fails))
             log_warn("notifier_failed", kv_err(&e));
-        failed = fails;
         notifier_note_oldest(n, fails);
         notifier_beat(n);
         size_t done = sender_poll(n->sender, more && !fails ? 0 : POLL_MS, clock_wall_ms(n->setup.clock), results);

@@ -349,6 +349,17 @@ static void a_log_that_cannot_be_written_is_no_reason_to_stop(void **state)
     close(fd);
 }
 
+static void the_first_of_a_row_of_failures_is_told_apart(void **state)
+{
+    (void)state;
+    bool fails_now = false;
+    assert_false(log_first_failure(&fails_now, false));
+    assert_true(log_first_failure(&fails_now, true));
+    assert_false(log_first_failure(&fails_now, true));
+    assert_false(log_first_failure(&fails_now, false));
+    assert_true(log_first_failure(&fails_now, true));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +378,7 @@ int main(void)
         cmocka_unit_test(lines_of_several_threads_never_mix),
         cmocka_unit_test(a_line_written_in_parts_or_interrupted_arrives_whole),
         cmocka_unit_test(a_log_that_cannot_be_written_is_no_reason_to_stop),
+        cmocka_unit_test(the_first_of_a_row_of_failures_is_told_apart),
     };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }
