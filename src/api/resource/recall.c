@@ -1,5 +1,6 @@
 #include "api/resource/recall.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "api/server/internal.h"
@@ -10,9 +11,10 @@ enum { ROWS_MAX = 16 << 20 };
 /* Lives as long as the request, and until each owner has answered. */
 struct recall_group {
     struct clock *clock;
-    atomic_int users, open; /* open: owners that have not answered */
-    atomic_bool unsure;
+    atomic_int users;
     atomic_int_least64_t sure_ms; /* steady: from then on a task that a worker was asked for does not start */
+    size_t n, max;
+    atomic_bool sure[]; /* of each order: whether it is certain what comes of its task */
 };
 
 /* Lives until the owner has answered and the timer has ended. */
@@ -21,7 +23,8 @@ struct recall_wait {
     struct timer timer;
     struct request *q;
     struct timers *timers;
-    struct recall_group *group; /* NULL: nobody counts */
+    struct recall_group *group; /* NULL: nobody asks what comes of it */
+    size_t at;                  /* in the group */
     struct arena arena;
     struct recall_order order; /* points to the copies below */
     struct task running, replace;
@@ -130,13 +133,14 @@ bool recall_ask(struct request *q, const struct recall_order *order, int64_t wai
     return true;
 }
 
-void recall_count(struct request *q)
+void recall_group_begin(struct request *q, size_t max)
 {
-    if (q->recalls)
-        return;
-    q->recalls = xnew(*q->recalls);
-    q->recalls->clock = q->server->setup.clock;
-    atomic_init(&q->recalls->users, 1);
+    recall_group_unref(q->recalls);
+    struct recall_group *g = xcalloc(1, sizeof *g + max * sizeof g->sure[0]);
+    g->clock = q->server->setup.clock;
+    g->max = max;
+    atomic_init(&g->users, 1);
+    q->recalls = g;
 }
 
 void recall_group_unref(struct recall_group *g)
@@ -145,34 +149,39 @@ void recall_group_unref(struct recall_group *g)
         free(g);
 }
 
-static void recall_group_on_answer(struct recall_group *g, const struct recall_answer *answer)
+static void recall_group_note_told(struct recall_group *g)
+{
+    int64_t sure_ms = clock_steady_ms(g->clock) + DELIVERY_HEARD_MS, before_ms = atomic_load(&g->sure_ms);
+    while (before_ms < sure_ms && !atomic_compare_exchange_weak(&g->sure_ms, &before_ms, sure_ms))
+        continue;
+}
+
+static void recall_group_on_answer(struct recall_group *g, size_t at, const struct recall_answer *answer)
 {
     bool runs = answer->result == RECALL_RUNNING;
-    int64_t sure_ms = clock_steady_ms(g->clock) + DELIVERY_HEARD_MS, before_ms = atomic_load(&g->sure_ms);
-    if (runs && (!answer->known || answer->unsure))
-        atomic_store(&g->unsure, true);
-    while (runs && answer->told && before_ms < sure_ms &&
-           !atomic_compare_exchange_weak(&g->sure_ms, &before_ms, sure_ms))
-        continue;
-    atomic_fetch_sub(&g->open, 1);
+    if (runs && answer->told)
+        recall_group_note_told(g);
+    if (!runs || (answer->known && !answer->unsure))
+        atomic_store(&g->sure[at], true);
     recall_group_unref(g);
 }
 
-enum recall_sureness recall_sureness(const struct request *q)
+bool recall_is_sure(const struct request *q, size_t at)
 {
-    const struct recall_group *g = q->recalls;
-    if (!g)
-        return RECALL_SURE;
-    if (atomic_load(&g->open) || atomic_load(&g->unsure))
-        return RECALL_UNSURE;
-    return clock_steady_ms(g->clock) >= atomic_load(&g->sure_ms) ? RECALL_SURE : RECALL_SURE_SOON;
+    assert(at < q->recalls->n);
+    return atomic_load(&q->recalls->sure[at]);
+}
+
+int64_t recall_sure_in_ms(const struct request *q)
+{
+    return max_of(atomic_load(&q->recalls->sure_ms) - clock_steady_ms(q->recalls->clock), (int64_t)0);
 }
 
 static void recall_on_told(struct recall_answer *answer)
 {
     struct recall_wait *w = container_of(answer, struct recall_wait, answer);
     if (w->group)
-        recall_group_on_answer(w->group, answer);
+        recall_group_on_answer(w->group, w->at, answer);
     recall_unref(w, 1);
 }
 
@@ -189,8 +198,9 @@ void recall_tell(struct request *q, const struct recall_order *order)
     w->answer.result = RECALL_RUNNING;
     w->group = q->recalls;
     if (w->group) {
+        assert(w->group->n < w->group->max);
+        w->at = w->group->n++;
         atomic_fetch_add(&w->group->users, 1);
-        atomic_fetch_add(&w->group->open, 1);
     }
     arena_init(&w->arena, ROWS_MAX);
     if (recall_copy_order(w, order))

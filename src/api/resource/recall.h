@@ -19,14 +19,16 @@ bool recall_ask(struct request *q, const struct recall_order *order, int64_t wai
 /* The same without waiting: the owner gives the task back, or with order->abort ends it, when it can. Any thread. */
 void recall_tell(struct request *q, const struct recall_order *order);
 
-/* Counts what comes of all that a request tells from now on, with order->lasts and tells. The thread that owns the
- * request. */
+/* From here on the request asks what comes of the next max orders that it tells, which have `lasts` and `tells`. They
+ * are numbered from 0 on. The thread that owns the request. */
 struct recall_group;
-void recall_count(struct request *q);
+void recall_group_begin(struct request *q, size_t max);
 void recall_group_unref(struct recall_group *g); /* NULL is fine */
-/* Whether each task that was told of is certainly taken back, or has started, or never starts under its claim. */
-enum recall_sureness { RECALL_SURE, RECALL_SURE_SOON, RECALL_UNSURE };
-enum recall_sureness recall_sureness(const struct request *q);
+
+/* Whether the task of the order is taken back, has started, or does not start under its claim after recall_sure_in_ms.
+ * False: it may start at any time, or its owner has not answered. */
+bool recall_is_sure(const struct request *q, size_t at);
+int64_t recall_sure_in_ms(const struct request *q);
 
 /* How long its owner has to give a claimed task back: recall_ms. If the task is not due yet, it has not fired, and a
  * slow answer means that the store is slow: then it has until recall_ms after the due time, and recall_stall_ms more

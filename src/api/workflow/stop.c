@@ -50,7 +50,11 @@ struct stopping {
     size_t run_count, run_cap, at;
     bool pages;                /* the run `at` has more */
     struct fenced_id *claimed; /* steps that are RUNNING under a claim */
-    size_t claimed_count, claimed_cap, claimed_at;
+    size_t claimed_count, claimed_cap;
+    bool claimed_is_cut; /* there are more */
+    size_t told,
+        certain; /* of `claimed`: their owners were asked; of the first ones it is certain what comes of them */
+    bool has_told;
     struct task replace;
     int64_t until_ns;
     bool nudged;
@@ -112,6 +116,7 @@ static void stopping_on_page(struct op *op)
     enum err rc = op->rc;
     s->pages = rc == ERR_OK && p->ret_more;
     if (rc == ERR_OK && !p->ret_more) {
+        s->claimed_is_cut = s->claimed_is_cut || p->ret_running_count == STOP_RUNNING_MAX;
         fits = stopping_add_claimed(s, p->ret_running, p->ret_running_count);
         for (size_t i = 0; fits && i < p->ret_run_count; i++)
             fits = stopping_add_run(s, p->ret_runs[i]);
@@ -186,31 +191,48 @@ static void stopping_set_replacement(struct stopping *s, const struct task *t)
     s->replace.last_error = str_from(s->why);
 }
 
-/* Asks for all claimed steps: whether they have ended is seen when the rows are read again. The planner sees itself
- * that a control step is stopped. */
-static enum handled stopping_recall(struct request *q, struct reader *r)
+/* Reads a claimed step. *ret_runs: it is RUNNING still, perhaps under a later claim. */
+static enum err stopping_read_claimed(struct stopping *s, struct reader *r, struct uuid id, struct arena *a,
+                                      struct task *ret, bool *ret_runs, struct error *e)
 {
-    struct stopping *s = q->stopping;
-    struct error e = { 0 };
+    arena_reset(a);
+    enum err rc = reader_get(r, s->q->who.tenant, id, a, ret, e);
+    *ret_runs = rc == ERR_OK && ret->state == TASK_RUNNING && ret->target != TARGET_WORKFLOW;
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+}
+
+/* Asks for all claimed steps, and keeps those in `claimed`. The planner sees itself that a control step is stopped. */
+static enum err stopping_tell(struct stopping *s, struct reader *r, struct error *e)
+{
     bool is_pause = s->action == ACTION_PAUSE;
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, STOP_ARENA);
-    q->now_ms = clock_wall_ms(q->server->setup.clock);
+    s->has_told = true;
+    s->told = s->certain = 0;
     if (is_pause)
-        recall_count(q);
-    while (s->action != ACTION_RESUME && s->claimed_at < s->claimed_count) {
+        recall_group_begin(s->q, s->claimed_count);
+    for (size_t i = 0; s->action != ACTION_RESUME && i < s->claimed_count; i++) {
         struct task t;
-        const struct fenced_id *x = &s->claimed[s->claimed_at++];
-        arena_reset(&a);
-        if (reader_get(r, q->who.tenant, x->id, &a, &t, &e) || t.state != TASK_RUNNING || t.fence != x->fence ||
-            t.target == TARGET_WORKFLOW)
+        bool runs;
+        if (stopping_read_claimed(s, r, s->claimed[i].id, &a, &t, &runs, e))
+            return e->code;
+        if (!runs)
             continue;
         stopping_set_replacement(s, &t);
         recall_tell(
-            q, &(struct recall_order){
-                   .running = &t, .replace = &s->replace, .abort = !is_pause, .lasts = is_pause, .tells = is_pause });
+            s->q,
+            &(struct recall_order){
+                .running = &t, .replace = &s->replace, .abort = !is_pause, .lasts = is_pause, .tells = is_pause });
+        s->claimed[s->told++] = (struct fenced_id){ t.id, t.fence };
     }
-    return stopping_check(q, r);
+    return ERR_OK;
+}
+
+static enum handled stopping_recall(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    q->now_ms = clock_wall_ms(q->server->setup.clock);
+    return stopping_tell(q->stopping, r, &e) ? request_fail(q, &e) : stopping_check(q, r);
 }
 
 static void stopping_on_timer(struct timer *timer)
@@ -287,8 +309,8 @@ static enum handled stopping_follow(struct stopping *s)
 {
     s->action = s->action == ACTION_PAUSE ? ACTION_RESUME : ACTION_PAUSE;
     s->follows = true;
-    s->at = 0;
-    s->claimed_at = s->claimed_count = 0;
+    s->at = s->claimed_count = 0;
+    s->claimed_is_cut = false;
     return stopping_next(s);
 }
 
@@ -342,29 +364,47 @@ static enum handled stopping_note_pause(struct request *q, struct reader *r, con
     return request_submit(q, stopping_on_noted);
 }
 
-static enum handled stopping_check_later(struct stopping *s)
+static enum handled stopping_check_later(struct stopping *s, int64_t ms)
 {
     s->timer.fire = stopping_on_timer;
-    timers_add(s->q->server->timers, &s->timer, CHECK_MS);
+    timers_add(s->q->server->timers, &s->timer, ms);
     return HANDLED_LATER;
 }
 
-/* A pause is answered when each claimed step is taken back, or has started, or has ended. */
+/* Counts on in `certain`. A step that is not RUNNING any more was taken back or has ended: the run is paused, so the
+ * step does not become RUNNING again. */
+static enum err stopping_count_certain(struct stopping *s, struct reader *r, struct error *e)
+{
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, STOP_ARENA);
+    for (; s->certain < s->told; s->certain++) {
+        struct task t;
+        bool runs;
+        if (recall_is_sure(s->q, s->certain))
+            continue;
+        if (stopping_read_claimed(s, r, s->claimed[s->certain].id, &a, &t, &runs, e))
+            return e->code;
+        if (runs)
+            return ERR_OK;
+    }
+    return ERR_OK;
+}
+
+/* A pause is answered 200 when each claimed step is taken back, or has started, or has ended. */
 static enum handled stopping_await_recalls(struct stopping *s, struct reader *r, const struct workflow_run *run)
 {
     struct error e = { 0 };
-    size_t running = 0;
-    bool waiting;
-    enum recall_sureness sureness = recall_sureness(s->q);
-    if (sureness == RECALL_SURE)
+    if (!s->has_told) /* it was not open */
         return stopping_answer(s->q, r, run, 200);
-    if (stopping_count(s, r, &running, &waiting, &e))
+    if (stopping_count_certain(s, r, &e))
         return request_fail(s->q, &e);
-    if (!running)
-        return stopping_answer(s->q, r, run, 200);
-    if (sureness == RECALL_UNSURE && stopping_left_ms(s) <= 0)
+    if (s->certain == s->told && !s->claimed_is_cut) {
+        int64_t sure_in_ms = recall_sure_in_ms(s->q);
+        return sure_in_ms ? stopping_check_later(s, sure_in_ms) : stopping_answer(s->q, r, run, 200);
+    }
+    if (stopping_left_ms(s) <= 0)
         return stopping_answer(s->q, r, run, 202);
-    return stopping_check_later(s);
+    return stopping_check_later(s, CHECK_MS);
 }
 
 static enum handled stopping_check(struct request *q, struct reader *r)
@@ -400,14 +440,14 @@ static enum handled stopping_check(struct request *q, struct reader *r)
     if (stopping_left_ms(s) <= 0) /* without compensations, a run that is quiet ends soon, and can be retried then */
         return stopping_answer(q, r, &run, is_quiet && s->compensate ? 200 : 202);
     if (waiting || forgotten) {
-        s->at = s->claimed_at = s->claimed_count = 0;
+        s->at = s->claimed_count = 0;
         return stopping_next(s);
     }
     if (!running && s->compensate && run_is_undoing(q, r, &run.task, &undoing, &e))
         return request_fail(q, &e);
     if (undoing) /* else there is nothing to undo, and it ends soon, or a run within it undoes */
         return stopping_answer(q, r, &run, 200);
-    return stopping_check_later(s);
+    return stopping_check_later(s, CHECK_MS);
 }
 
 /* Its deadline has passed, and the timer is about to stop it: after a downtime, that takes a moment. A resume would
