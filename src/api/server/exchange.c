@@ -177,7 +177,7 @@ static bool exchange_check_route(struct request *q)
     if (q->route && q->pool == q->server->admin.pool && !(q->route->flags & ROUTE_OPERATOR))
         return exchange_refuse(q, PROBLEM_NOT_FOUND,
                                "the operator's listener does not serve this path; send the request to api.listen");
-    if (q->route && (q->route->flags & ROUTE_PROBE))
+    if (q->route && (q->route->flags & ROUTE_PROBE) && q->pool != q->server->admin.pool)
         q->pool = q->server->probes;
     if (q->route)
         return true;

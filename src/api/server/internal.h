@@ -36,7 +36,7 @@ struct api_server {
     struct api_setup setup;
     struct api_limits limits;
     struct api_listener main, admin;
-    struct thread_pool *probes; /* one thread, for the routes with ROUTE_PROBE, of both listeners */
+    struct thread_pool *probes; /* one thread, for the routes with ROUTE_PROBE of the main listener */
     struct timers *timers;
     struct live *live;
     struct auth *auth;

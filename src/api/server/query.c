@@ -212,3 +212,17 @@ enum err query_check_range(int64_t from_ms, int64_t to_ms, struct error *e)
 {
     return from_ms < to_ms ? ERR_OK : error_field(e, "to", "must be after 'from'");
 }
+
+bool query_is_short_page(struct str query)
+{
+    struct str rest = query, parameter;
+    while (str_cut(&rest, '&', &parameter)) {
+        struct str value = parameter, name;
+        int64_t limit;
+        (void)str_cut(&value, '=', &name);
+        bool fits = str_eq(name, S("limit")) && str_to_i64(value, 1, QUERY_SHORT_PAGE, &limit);
+        if (!fits && !str_eq(name, S("cursor")))
+            return false;
+    }
+    return true;
+}

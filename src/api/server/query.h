@@ -29,6 +29,10 @@ enum { QUERY_FIELDS_MAX = 32 };
 enum err query_read(struct str query, const struct query_field *fields, size_t count, void *into, struct arena *a,
                     struct error *e) must_use;
 
+/* Whether all that a query asks for is a short page: `limit` of at most QUERY_SHORT_PAGE, and `cursor`. */
+enum { QUERY_SHORT_PAGE = 100 };
+bool query_is_short_page(struct str query);
+
 /* ERR_INVALID, field "to": the range ends before it begins, or is empty. */
 enum err query_check_range(int64_t from_ms, int64_t to_ms, struct error *e) must_use;
 

@@ -10,6 +10,7 @@
 #include "api/server/gzip.h"
 #include "api/server/internal.h"
 #include "api/server/negotiate.h"
+#include "api/server/query.h"
 #include "base/json/json.h"
 #include "base/log.h"
 
@@ -544,7 +545,8 @@ bool request_still_allowed(struct request *q, struct reader *r)
 static bool request_is_slow(const struct request *q)
 {
     unsigned flags = q->route->flags;
-    return (flags & ROUTE_SLOW) || ((flags & ROUTE_MAYBE_SLOW) && (q->query.n || q->body.n > QUICK_BODY_MAX));
+    bool asks_much = !query_is_short_page(q->query) || q->body.n > QUICK_BODY_MAX;
+    return (flags & ROUTE_SLOW) || ((flags & ROUTE_MAYBE_SLOW) && asks_much);
 }
 
 enum handled request_run(struct request *q, struct reader *r)

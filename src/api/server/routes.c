@@ -115,7 +115,7 @@ enum {
     X(GET, "/v1/tasks/{id}/dependencies", TASKS_READ, NO_BODY, dependencies_get, READS, 0)                             \
     X(POST, "/v1/tasks/{id}/dependencies", TASKS_WRITE, BODY, dependencies_add, EDIT, 0)                               \
     X(DELETE, "/v1/tasks/{id}/dependencies/{other}", TASKS_WRITE, SMALL, dependencies_remove, EDIT, 0)                 \
-    X(GET, "/v1/tasks/{id}/explain", TASKS_READ, NO_BODY, tasks_explain, SLOW, 0)                                      \
+    X(GET, "/v1/tasks/{id}/explain", TASKS_READ, NO_BODY, tasks_explain, 0, 0)                                         \
     X(POST, "/v1/leases", TASKS_LEASE, SMALL, leases_acquire, READS, 0)                                                \
     X(POST, "/v1/leases/{name}/heartbeat", TASKS_LEASE, SMALL, leases_heartbeat, READS, 0)                             \
     X(POST, "/v1/leases/{name}/complete", TASKS_LEASE, BODY, leases_report, READS, 0)                                  \

@@ -29,7 +29,7 @@ enum {
     ROUTE_PAGE = 256,        /* for browsers: no part of the API, so openapi.json does not describe it */
     ROUTE_PROBE = 2048,      /* has a pool thread that runs nothing else: it never waits for other requests */
     ROUTE_SLOW = 4096,       /* may hold its thread for 50 ms or longer (api/server/thread_pool.h) */
-    ROUTE_MAYBE_SLOW = 8192, /* the same if it has a query, or a body of more than 32 KiB */
+    ROUTE_MAYBE_SLOW = 8192, /* the same if it asks for more than a short page, or has a body of more than 32 KiB */
 };
 
 struct route {
