@@ -179,6 +179,7 @@ def test_a_breaker_closed_by_hand_lets_its_tasks_run_at_once(server, client, hos
         client.wait_for(task, "COMPLETED")
     assert now_ms() - begun < SOON_MS
     assert listed(client) == {}
+    assert client.post(f"/v1/breakers/{shown['id']}/close", {"why": "x"}).status == 400, "it takes no body"
     gone = client.post(f"/v1/breakers/{shown['id']}/close")
     assert gone.status == 404 and "closed already" in gone.json["detail"], gone
 

@@ -117,6 +117,7 @@ def test_a_task_that_was_claimed_early_is_scheduled_for_every_filter(server, cli
 def test_a_job_can_be_cancelled_and_says_so(client):
     batch(client, [{"name": f"c{i}", "queue": "c", "delay": "1h", "target_type": "NOOP"} for i in range(5000)])
     job = ask(client, "/v1/tasks/bulk", action="pause", filter={"queue": "c"})
+    assert client.post(f"/v1/jobs/{job['id']}/cancel", {"why": "x"}).status == 400, "it takes no body"
     answer = client.post(f"/v1/jobs/{job['id']}/cancel")
     assert answer.status in (202, 409), answer  # 409: it was faster
     done = job_over(client, job)

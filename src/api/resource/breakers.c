@@ -117,7 +117,7 @@ enum handled breakers_close_one(struct request *q, struct reader *r)
     struct breaker_filter f = { .tenant = q->who.tenant, .before = breakers_id_above(q->id), .limit = 1 };
     if (!request_check_no_query(q))
         return HANDLED_DONE;
-    if (reader_breakers(r, &f, &q->arena, &rows, &e))
+    if (request_check_no_body(q, &e) || reader_breakers(r, &f, &q->arena, &rows, &e))
         return request_fail(q, &e);
     if (rows.n == 0 || !uuid_eq(rows.v[0].id, q->id))
         return request_refuse(q, PROBLEM_NOT_FOUND, not_open);

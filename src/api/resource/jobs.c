@@ -5,6 +5,7 @@
 
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/server/request_input.h"
 #include "api/task/pause_body.h"
 #include "base/json/json.h"
 
@@ -230,7 +231,7 @@ enum handled jobs_cancel(struct request *q, struct reader *r)
     struct error e = { 0 };
     struct catalog_entry entry;
     struct job *job = arena_new(&q->arena, struct job);
-    if (jobs_read(q, r, &entry, &e) || job_read(entry.doc, &q->arena, job, &e))
+    if (request_check_no_body(q, &e) || jobs_read(q, r, &entry, &e) || job_read(entry.doc, &q->arena, job, &e))
         return request_fail(q, &e);
     if (job->state != JOB_RUNNING)
         return request_refuse(q, PROBLEM_CONFLICT, "the job has already ended");
