@@ -94,7 +94,7 @@ class Cluster:
 
     @property
     def lines(self):
-        return [f"node {i}: {line}" for i, node in enumerate(self.nodes) for line in node.lines]
+        return [f"node {i}: {line}" for i, node in enumerate(self.nodes) for line in list(node.lines)]
 
     def log(self):
         return "\n".join(self.lines)

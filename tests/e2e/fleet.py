@@ -105,4 +105,4 @@ class Fleet(Cluster):
 
     @property
     def lines(self):
-        return super().lines + [f"worker {i}: {line}" for i, w in enumerate(self.workers) for line in w.lines]
+        return super().lines + [f"worker {i}: {line}" for i, w in enumerate(self.workers) for line in list(w.lines)]

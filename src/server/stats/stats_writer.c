@@ -94,6 +94,7 @@ static void stats_writer_on_timer(uv_timer_t *timer);
 static void stats_writer_schedule(struct stats_writer *w)
 {
     int64_t rest_ms = STATS_MINUTE_MS - clock_wall_ms(w->setup.clock) % STATS_MINUTE_MS;
+    uv_update_time(w->setup.loop); /* timers count from there: if the loop was busy, the minute would end too early */
     if (!w->stopped)
         uv_timer_start(&w->timer, stats_writer_on_timer,
                        (uint64_t)(w->failed ? min_of(rest_ms, (int64_t)RETRY_MS) : rest_ms), 0);
