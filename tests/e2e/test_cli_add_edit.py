@@ -239,9 +239,9 @@ def test_options_of_add_are_judged(ask):
 
 
 def test_add_prints_id_and_next_fire(ask, stub):
-    at = instant(minutes=10)
+    at = instant(hours=10)
     stub.on("POST", "/v1/tasks", (201, task(next_execution=at)))
-    assert ask("add", "--noop").out == f"{ID}\nFires in 10m: {shown(at)}\n"
+    assert ask("add", "--noop").out == f"{ID}\nFires in 10h: {shown(at)}\n"
     assert ask("add", "--noop", "-q").out == f"{ID}\n"
     assert json.loads(ask("add", "--noop", "--json").out) == task(next_execution=at)
 

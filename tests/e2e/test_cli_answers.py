@@ -96,20 +96,20 @@ def test_an_action_says_what_has_become_of_the_task(ask, stub, command, after, l
 
 
 def test_a_task_of_a_paused_queue_is_not_said_to_fire(ask, stub):
-    at = instant(minutes=10)
+    at = instant(hours=10)
     stub.on("POST", ".*", task(next_execution=at, queue="mail"))
     stub.on("GET", "/v1/queues/mail", {"name": "mail", "state": "paused"})
     paused = "Its queue is paused, so it waits until 'belfry queue resume mail'"
-    assert ask("resume", ID).lines == [f"{ID} resumed", f"Fires in 10m: {shown(at)}", paused]
-    assert ask("add", "--noop", "--queue", "mail").lines == [ID, f"Fires in 10m: {shown(at)}", paused]
-    at = instant(minutes=10)
+    assert ask("resume", ID).lines == [f"{ID} resumed", f"Fires in 10h: {shown(at)}", paused]
+    assert ask("add", "--noop", "--queue", "mail").lines == [ID, f"Fires in 10h: {shown(at)}", paused]
+    at = instant(hours=10)
     stub.on("PATCH", ".*", task(next_execution=at, queue="mail", version=2))
-    assert ask("edit", ID, "--queue", "mail").lines == [f"{ID} is now version 2", f"Fires in 10m: {shown(at)}", paused]
+    assert ask("edit", ID, "--queue", "mail").lines == [f"{ID} is now version 2", f"Fires in 10h: {shown(at)}", paused]
 
 
-@pytest.mark.parametrize("minutes, is_told", [(20, True), (5, False)])
-def test_the_end_of_the_pause_of_a_queue_is_told_if_it_is_later(ask, stub, minutes, is_told):
-    at, until = instant(minutes=10), instant(minutes=minutes)
+@pytest.mark.parametrize("hours, is_told", [(20, True), (5, False)])
+def test_the_end_of_the_pause_of_a_queue_is_told_if_it_is_later(ask, stub, hours, is_told):
+    at, until = instant(hours=10), instant(hours=hours)
     stub.on("POST", ".*", task(next_execution=at, queue="mail"))
     stub.on("GET", "/v1/queues/mail", {"name": "mail", "state": "paused", "paused": {"until": until}})
     paused = f"Its queue is paused, so it waits until {shown(until)}, or 'belfry queue resume mail'"

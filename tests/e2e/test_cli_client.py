@@ -30,8 +30,9 @@ def now():
 
 
 def instant(**later):
-    """So much from now, with some slack so that a relative time does not change while the command starts."""
-    at = now() + datetime.timedelta(**later) + datetime.timedelta(milliseconds=700 if max(later.values()) > 0 else -200)
+    """So many hours from now, with some slack so that a relative time does not change while the command starts, however full the machine is."""
+    assert "hours" in later, "shorter times are told to the second"
+    at = now() + datetime.timedelta(**later) + datetime.timedelta(seconds=30 if later["hours"] > 0 else 0)
     return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
 
 
@@ -311,7 +312,7 @@ def test_a_refusal_names_the_task_unless_it_does_so_itself(ask, stub):
 
 
 def test_list_is_a_table(ask, stub):
-    soon, past = instant(minutes=5), instant(seconds=-3)
+    soon, past = instant(hours=5), instant(hours=-3)
     stub.on("GET", "/v1/tasks", page([
         task(next_execution=soon),
         task(id=OTHER, name="täglich", status="PAUSED", type="RECURRING", next_execution=past,
@@ -323,8 +324,8 @@ def test_list_is_a_table(ask, stub):
         lines = ask("list", tty=tty).lines
         cells = [re.split(r"  +", line) for line in lines]
         assert cells[0] == ["ID", "NAME", "STATUS", "NEXT", "SCHEDULE", "TARGET"]
-        assert cells[1] == [ID, "report", "SCHEDULED", f"in 5m, {shown(soon)}", "once", "POST https://example.com/x"]
-        assert cells[2] == [OTHER, "täglich", "PAUSED", f"3s ago, {shown(past)}", "0 8 * * MON-FRI Europe/Berlin", "NOOP"]
+        assert cells[1] == [ID, "report", "SCHEDULED", f"in 5h, {shown(soon)}", "once", "POST https://example.com/x"]
+        assert cells[2] == [OTHER, "täglich", "PAUSED", f"3h ago, {shown(past)}", "0 8 * * MON-FRI Europe/Berlin", "NOOP"]
         assert cells[3] == [ID, "COMPLETED", "-", "every 1h30m500ms", "POST http://a/b"]
         assert len({line.index(s) for line, s in zip(lines, ["STATUS", "SCHEDULED", "PAUSED", "COMPLETED"])}) == 1
 
@@ -604,13 +605,13 @@ def test_what_fits_one_task_is_enough(ask, stub):
 @pytest.mark.parametrize("command", ACTIONS)
 def test_an_action_on_one_task(ask, stub, command):
     method, verb, done_word = ACTIONS[command]
-    at = instant(minutes=10)
+    at = instant(hours=10)
     status = {"pause": "PAUSED", "cancel": "CANCELLED"}.get(command)
     after = task(status=status) if status else task(next_execution=at)
     stub.on(method, f"/v1/tasks/{ID}{verb}", (204, None) if command == "rm" else after)
     done = ask(command, ID)
     assert (done.code, done.err) == (0, "")
-    assert done.out == f"{ID} {done_word}\n" + ("" if command == "rm" or status else f"Fires in 10m: {shown(at)}\n")
+    assert done.out == f"{ID} {done_word}\n" + ("" if command == "rm" or status else f"Fires in 10h: {shown(at)}\n")
     assert stub.requests[0].body is None and "Content-Type" not in stub.requests[0].headers
     told = json.loads(ask(command, ID, "--json").out)
     assert told == ({"id": ID, "removed": True} if command == "rm" else after)

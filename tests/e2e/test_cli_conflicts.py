@@ -8,7 +8,7 @@ from test_cli_client import ID, ask, instant, page, shown, stub, task  # pylint:
 
 
 def test_show_tells_what_a_task_shares_and_waits_for(ask, stub):
-    at = instant(minutes=5)
+    at = instant(hours=5)
     stub.on("GET", f"/v1/tasks/{ID}", task(
         status="BLOCKED", calendar="de", calendar_policy="NEXT_DAY", overlap_policy="QUEUE_ONE", concurrency_key="k 1",
         concurrency_limit=3, dedupe_key="d", dedupe_window_seconds=3600, dedupe_action="RETURN", expires_after_seconds=90,
@@ -17,7 +17,7 @@ def test_show_tells_what_a_task_shares_and_waits_for(ask, stub):
     assert told["Waits for"] == "a slot of key 'k 1'" and told["Calendar"] == "de" and told["on other days"] == "NEXT_DAY"
     assert told["Overlap"] == "QUEUE_ONE" and told["Concurrency key"] == "k 1" and told["at most at once"] == "3"
     assert told["Dedupe key"] == "d" and told["for"] == "1h" and told["then"] == "RETURN"
-    assert told["Expires after"] == "1m30s" and told["Expires"] == f"in 5m, {shown(at)}"
+    assert told["Expires after"] == "1m30s" and told["Expires"] == f"in 5h, {shown(at)}"
 
 
 def test_history_notes_what_an_occurrence_waits_for(ask, stub):

@@ -1,5 +1,5 @@
-"""What starts after the pause or the cancel of a run was answered, if the worker or the queue that has its steps stands still, with the receiver as
-oracle."""
+"""What starts after the pause or the cancel of a run or of a recurring task was answered, if the worker or the queue that has its steps or occurrences
+stands still, with the receiver as oracle."""
 
 import os
 import re
@@ -73,6 +73,36 @@ def test_a_worker_that_stands_still_starts_nothing_that_was_stopped_meanwhile(sl
         assert ended(client, made)["status"] == "COMPLETED"
         calls = receiver.to("/step")
         assert len(calls) == len({c.id for c in calls}) == STEPS, "each step is called once"
+
+
+STOPS = {
+    "pause": lambda client, task: client.post(f"/v1/tasks/{task}/pause"),
+    "cancel": lambda client, task: client.post(f"/v1/tasks/{task}/cancel"),
+    "delete": lambda client, task: client.request("DELETE", f"/v1/tasks/{task}"),
+}
+
+
+@pytest.mark.each_fleet
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_worker_that_stands_still_starts_no_occurrence_of_a_task_that_was_stopped_meanwhile(slow_fleet, receiver, stop):
+    client, worker = slow_fleet.client(), slow_fleet.workers[0]
+    made = client.create(interval_seconds=APART_MS / 1000, overlap_policy="ALLOW", **receiver.target("/step"))["id"]
+    receiver.wait("/step", 8)
+    until(lambda: is_quiet(receiver), why="its calls come one after the other")
+    worker.signal(signal.SIGSTOP)
+    try:
+        seen = len(receiver.to("/step"))
+        answer = STOPS[stop](client, made)
+        assert answer.status in (200, 204), answer
+        slow_fleet.wire.heal()
+        time.sleep(0.3)
+    finally:
+        worker.signal(signal.SIGCONT)
+    running = lambda: [t["id"] for t in client.all(f"/v1/tasks/{made}/occurrences") if t["status"] in ("RUNNING", "SCHEDULED")]
+    until(lambda: stop == "delete" or not running(), why=lambda: f"{running()}")
+    done = client.create(**receiver.target("/done"))["id"]  # behind whatever the worker has
+    client.wait_for(done, "COMPLETED")
+    assert len(receiver.to("/step")) <= seen + BEGUN, (seen, len(receiver.to("/step")))
 
 
 @pytest.mark.each_fleet

@@ -18,7 +18,13 @@ RETRIES = {"retry": {"max_attempts": 5, "base_delay_ms": 1000, "backoff": "FIXED
 
 def cancel(client, run_id, body=None):
     """Until nothing of it runs."""
-    until(lambda: client.post(f"/v1/workflows/{run_id}/cancel", body).status == 200)
+    answers = []
+
+    def is_cancelled():
+        answers.append(client.post(f"/v1/workflows/{run_id}/cancel", body))
+        return answers[-1].status == 200
+
+    until(is_cancelled, why=lambda: f"{answers[-1]}")
 
 
 def test_a_step_that_is_between_two_attempts_is_cancelled_with_its_run(client, receiver):
@@ -566,13 +572,15 @@ def test_a_cancel_aborts_all_calls_of_a_large_map_in_a_run_below(client, receive
 
 
 def test_a_large_run_is_retried_right_after_it_was_cancelled(client):
-    """Steps that run again are not skipped because of how their parents ended before."""
+    """Steps that run again are not skipped because of how their parents ended before. The last step waits, so that the run has not ended before the
+    cancel comes."""
     count, length = 1500, 50
-    made = run(client, definition={"steps": [
-        {"name": f"s{i}", "target_type": "NOOP", **({"depends_on": [f"s{i - 1}"]} if i % length else {})} for i in range(count)]})["id"]
+    chains = [{"name": f"s{i}", "target_type": "NOOP", **({"depends_on": [f"s{i - 1}"]} if i % length else {})} for i in range(count - 1)]
+    made = run(client, definition={"steps": [*chains, {"name": "last", "await": {"signal": "go"}}]})["id"]
     until(lambda: status(client, made)["by_status"].get("COMPLETED", 0) >= 100)
     cancel(client, made)
     act(client, made, "retry")
+    until(lambda: client.post(f"/v1/workflows/{made}/signals/go").status == 200)
     done = ended(client, made)
     assert done["status"] == "COMPLETED" and done["steps"]["by_status"] == {"COMPLETED": count}, done
 

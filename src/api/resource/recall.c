@@ -12,6 +12,7 @@ enum { ROWS_MAX = 16 << 20 };
 struct recall_group {
     struct clock *clock;
     atomic_int users;
+    atomic_size_t open;           /* owners that have not answered */
     atomic_int_least64_t sure_ms; /* steady: from then on a task that a worker was asked for does not start */
     size_t n, max;
     atomic_bool sure[]; /* of each order: whether it is certain what comes of its task */
@@ -163,6 +164,7 @@ static void recall_group_on_answer(struct recall_group *g, size_t at, const stru
         recall_group_note_told(g);
     if (!runs || (answer->known && !answer->unsure))
         atomic_store(&g->sure[at], true);
+    atomic_fetch_sub(&g->open, 1);
     recall_group_unref(g);
 }
 
@@ -170,6 +172,11 @@ bool recall_is_sure(const struct request *q, size_t at)
 {
     assert(at < q->recalls->n);
     return atomic_load(&q->recalls->sure[at]);
+}
+
+bool recall_is_answered(const struct request *q)
+{
+    return atomic_load(&q->recalls->open) == 0;
 }
 
 int64_t recall_sure_in_ms(const struct request *q)
@@ -200,6 +207,7 @@ void recall_tell(struct request *q, const struct recall_order *order)
     if (w->group) {
         assert(w->group->n < w->group->max);
         w->at = w->group->n++;
+        atomic_fetch_add(&w->group->open, 1);
         atomic_fetch_add(&w->group->users, 1);
     }
     arena_init(&w->arena, ROWS_MAX);

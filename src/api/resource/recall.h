@@ -28,6 +28,7 @@ void recall_group_unref(struct recall_group *g); /* NULL is fine */
 /* Whether the task of the order is taken back, has started, or does not start under its claim after recall_sure_in_ms.
  * False: it may start at any time, or its owner has not answered. */
 bool recall_is_sure(const struct request *q, size_t at);
+bool recall_is_answered(const struct request *q); /* all owners have answered, whatever they know */
 int64_t recall_sure_in_ms(const struct request *q);
 
 /* How long its owner has to give a claimed task back: recall_ms. If the task is not due yet, it has not fired, and a

@@ -16,6 +16,8 @@
 enum {
     RETRY_MS = 5,
     STORE_RETRY_MS = 100,
+    TELL_MS = 1500, /* until all that may have an occurrence are told */
+    TELL_POLL_MS = 10,
     NS_PER_MS = 1000000,
     ROW_MS = 48 * 3600 * 1000, /* more than a day with a clock change: no row of skipped times is longer */
     ROWS_MAX = 16
@@ -34,6 +36,7 @@ struct withdrawal {
     bool unfired; /* again, and because of an occurrence that has not fired */
     bool paused;  /* occurrences were paused, and are to be withdrawn */
     bool failed;  /* paused, and the store could not withdraw them */
+    bool told;    /* the owners of what was left were asked all at once */
     struct timer timer;
     route_handler *then; /* NULL: answer the request */
 };
@@ -176,22 +179,30 @@ static int64_t withdraw_wait_ms(const struct withdrawal *w, const struct task *t
 
 static enum handled withdraw_recall_next(struct withdrawal *w);
 
-static route_handler withdraw_end_later;
+static route_handler withdraw_end_later, withdraw_tell_rest;
 
 static void withdraw_on_end_timer(struct timer *timer)
 {
     request_later(container_of(timer, struct withdrawal, timer)->q, withdraw_end_later);
 }
 
+static enum handled withdraw_end_in(struct withdrawal *w, int64_t ms)
+{
+    w->timer.fire = withdraw_on_end_timer;
+    timers_add(w->q->server->timers, &w->timer, ms);
+    return HANDLED_LATER;
+}
+
 /* A worker that was asked for an occurrence may be about to start it: then it does so before the answer. */
 static enum handled withdraw_end(struct withdrawal *w)
 {
     int64_t left_ms = w->q->sure_ms - clock_steady_ms(w->q->server->setup.clock);
-    if (left_ms > 0) {
-        w->timer.fire = withdraw_on_end_timer;
-        timers_add(w->q->server->timers, &w->timer, left_ms);
-        return HANDLED_LATER;
-    }
+    if (w->told && !recall_is_answered(w->q) && withdraw_left_ms(w, w->q->server->limits.recall_ms + TELL_MS) > 0)
+        return withdraw_end_in(w, TELL_POLL_MS);
+    if (w->told)
+        left_ms = max_of(left_ms, recall_sure_in_ms(w->q));
+    if (left_ms > 0)
+        return withdraw_end_in(w, left_ms);
     return w->then ? request_later(w->q, w->then) : HANDLED_DONE;
 }
 
@@ -296,6 +307,38 @@ static enum handled withdraw_paused(struct request *q, struct reader *r)
     return request_submit(q, withdraw_on_withdrawn);
 }
 
+static enum err withdraw_list_claimed(struct withdrawal *w, struct reader *r)
+{
+    struct error e = { 0 };
+    struct task_page page = { 0 };
+    struct task_filter f = {
+        .tenant = w->parent->tenant, .parent = w->parent->id, .states = 1U << TASK_RUNNING, .limit = LIST_MAX
+    };
+    w->q->now_ms = clock_wall_ms(w->q->server->setup.clock);
+    enum err rc = reader_list(r, &f, &w->q->arena, &page, &e);
+    w->claimed = page.tasks;
+    return rc;
+}
+
+/* The time is over, and not all owners have answered: some have many tasks, or a queue is slow. All that is left is
+ * asked for at once. What is returned now becomes what the recurring task says (OP_SETTLE 10, 11). */
+static enum handled withdraw_tell_rest(struct request *q, struct reader *r)
+{
+    struct withdrawal *w = q->withdrawal;
+    if (withdraw_list_claimed(w, r))
+        return withdraw_end(w); /* the change is made, and the answer says so */
+    w->told = true;
+    recall_group_begin(q, w->claimed.n);
+    for (size_t i = 0; i < w->claimed.n; i++) {
+        const struct task *t = &w->claimed.v[i];
+        if (withdraw_keeps(w, t))
+            continue;
+        w->replace = withdraw_replacement(w, t);
+        recall_tell(q, &(struct recall_order){ .running = t, .replace = &w->replace, .lasts = true, .tells = true });
+    }
+    return withdraw_end(w);
+}
+
 static enum handled withdraw_recall_next(struct withdrawal *w)
 {
     while (w->at < w->claimed.n) {
@@ -310,14 +353,19 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
         int64_t wait_ms = withdraw_wait_ms(w, t);
         if (recall_ask(w->q, &order, wait_ms, withdraw_on_recalled))
             return HANDLED_LATER;
-        if (wait_ms <= 0) /* an owner that was held up hears of it before it fires */
+        if (order.lasts && wait_ms <= 0)
+            w->again = true;   /* withdraw_tell_rest */
+        else if (wait_ms <= 0) /* an owner that was held up hears of it before it fires */
             recall_tell(w->q, &order);
     }
     if (w->paused && !w->failed)
         return request_later(w->q, withdraw_paused);
     const struct api_limits *l = &w->q->server->limits;
     bool is_long = w->unfired || w->failed;
-    if (!(w->again || w->failed) || withdraw_left_ms(w, is_long ? l->recall_stall_ms : l->recall_ms) <= 0)
+    bool is_over = withdraw_left_ms(w, is_long ? l->recall_stall_ms : l->recall_ms) <= 0;
+    if (w->again && is_over && !w->told && withdraw_is_called_off(w->parent))
+        return request_later(w->q, withdraw_tell_rest);
+    if (!(w->again || w->failed) || is_over)
         return withdraw_end(w);
     w->timer.fire = withdraw_on_retry_timer;
     timers_add(w->q->server->timers, &w->timer, w->failed ? STORE_RETRY_MS : RETRY_MS);
@@ -328,15 +376,8 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
 static enum handled withdraw_run(struct request *q, struct reader *r)
 {
     struct withdrawal *w = q->withdrawal;
-    struct error e = { 0 };
-    struct task_page page = { 0 };
-    struct task_filter f = {
-        .tenant = w->parent->tenant, .parent = w->parent->id, .states = 1U << TASK_RUNNING, .limit = LIST_MAX
-    };
-    q->now_ms = clock_wall_ms(q->server->setup.clock);
-    if (reader_list(r, &f, &q->arena, &page, &e))
+    if (withdraw_list_claimed(w, r))
         return withdraw_end(w); /* the change is made, and the answer says so */
-    w->claimed = page.tasks;
     w->at = 0;
     w->again = w->unfired = false;
     return withdraw_recall_next(w);
