@@ -18,6 +18,7 @@ FIRST_MS, APART_MS = 1500, 40  # after the start of the run; from one step to th
 WAY_MS = 120  # from the worker to its queue
 TOO_LATE_MS = 200  # there and back it takes longer than a worker may rely on what it has heard
 QUIET_S = 0.08
+EACH_S = 0.1  # the shortest interval of a recurring task
 BEGUN = 1  # calls that were under way when the worker was stopped, and come when it goes on
 
 
@@ -86,7 +87,7 @@ STOPS = {
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_worker_that_stands_still_starts_no_occurrence_of_a_task_that_was_stopped_meanwhile(slow_fleet, receiver, stop):
     client, worker = slow_fleet.client(), slow_fleet.workers[0]
-    made = client.create(interval_seconds=APART_MS / 1000, overlap_policy="ALLOW", **receiver.target("/step"))["id"]
+    made = client.create(interval_seconds=EACH_S, overlap_policy="ALLOW", **receiver.target("/step"))["id"]
     receiver.wait("/step", 8)
     until(lambda: is_quiet(receiver), why="its calls come one after the other")
     worker.signal(signal.SIGSTOP)
