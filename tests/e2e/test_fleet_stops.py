@@ -4,6 +4,7 @@ stands still, with the receiver as oracle."""
 import os
 import re
 import signal
+import threading
 import time
 
 import pytest
@@ -19,6 +20,7 @@ WAY_MS = 120  # from the worker to its queue
 TOO_LATE_MS = 200  # there and back it takes longer than a worker may rely on what it has heard
 QUIET_S = 0.08
 EACH_S = 0.1  # the shortest interval of a recurring task
+BUSY, WAITING, IN_QUEUE = 16, 20, 8
 BEGUN = 1  # calls that were under way when the worker was stopped, and come when it goes on
 
 
@@ -133,26 +135,66 @@ def test_a_pause_is_answered_200_if_its_steps_run(make_fleet, receiver):
     assert ended(client, made)["status"] == "COMPLETED"
 
 
-def test_a_pause_is_answered_202_while_the_queue_stands_still_and_steps_that_wait_there_are_taken_back(build, postgres, database, tmp_path, receiver):
+@pytest.fixture
+def still_fleet(build, postgres, database, tmp_path):
+    """make(*worker arguments): one worker, and a queue in a Redis of its own, fleet.redis, that may be stopped."""
     with Redis() as redis:
         carriers = ("--queue", redis.url(prefix=f"s{os.getpid()}"), "--events", redis.url(prefix=f"s{os.getpid()}"))
-        fleet = Fleet(tmp_path / "fleet", postgres.url(database), carriers, workers=1, worker_arguments=[("--concurrency", "1")])
-        try:
-            client = fleet.start().client()
-            receiver.answer("/busy", Reply(takes_s=3))
-            client.create(priority=9, **receiver.target("/busy"))
-            receiver.wait("/busy")
-            made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/step")}]})["id"]
-            until(lambda: (fleet.status().get("queue") or {}).get("waiting") == 1, why=lambda: f"{fleet.status()}")
-            redis.pause()
-            answer = client.post(f"/v1/workflows/{made}/pause")
-            assert answer.status == 202 and answer.json["paused"], answer
-            redis.go_on()
-            until(lambda: steps(client, made)[("a", None, "STEP")]["status"] == "PAUSED", why=lambda: f"{steps(client, made)}")
-            assert not receiver.to("/step")
-            act(client, made, "resume")
-            assert ended(client, made)["status"] == "COMPLETED" and len(receiver.to("/step")) == 1
-        finally:
-            redis.go_on()
+        made = []
+
+        def make(*arguments):
+            fleet = Fleet(tmp_path / "fleet", postgres.url(database), carriers, workers=1, worker_arguments=[arguments])
+            fleet.redis = redis
+            made.append(fleet)
+            return fleet.start()
+
+        yield make
+        redis.go_on()
+        for fleet in made:
             print(fleet.log())
             fleet.close()
+
+
+@pytest.mark.parametrize("stop", ["cancel", "delete"])
+@pytest.mark.parametrize("still_s", [1, 1.3])
+def test_a_stop_is_answered_when_a_queue_that_stood_still_has_given_occurrences_back(still_fleet, receiver, stop, still_s):
+    fleet = still_fleet("--concurrency", str(BUSY))
+    client = fleet.client()
+    go = threading.Event()
+    receiver.answer("/busy", Reply(hold=go))
+    for _ in range(BUSY):
+        client.create(priority=9, **receiver.target("/busy"))
+    receiver.wait("/busy", BUSY)
+    made = client.create(interval_seconds=3600, overlap_policy="ALLOW", **receiver.target("/step"))["id"]
+    for _ in range(WAITING):
+        client.post(f"/v1/tasks/{made}/run-now")
+    until(lambda: (fleet.status().get("queue") or {}).get("waiting") >= IN_QUEUE, why=lambda: f"{fleet.status()}")
+    fleet.redis.pause()
+    go.set()
+    again = threading.Timer(still_s, fleet.redis.go_on)
+    again.start()
+    answer = STOPS[stop](client, made)
+    seen = len(receiver.to("/step"))
+    assert answer.status in (200, 204), answer
+    again.join()
+    done = client.create(**receiver.target("/done"))["id"]
+    client.wait_for(done, "COMPLETED")
+    assert len(receiver.to("/step")) <= seen, (seen, len(receiver.to("/step")))
+
+
+def test_a_pause_is_answered_202_while_the_queue_stands_still_and_steps_that_wait_there_are_taken_back(still_fleet, receiver):
+    fleet = still_fleet("--concurrency", "1")
+    client = fleet.client()
+    receiver.answer("/busy", Reply(takes_s=3))
+    client.create(priority=9, **receiver.target("/busy"))
+    receiver.wait("/busy")
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/step")}]})["id"]
+    until(lambda: (fleet.status().get("queue") or {}).get("waiting") == 1, why=lambda: f"{fleet.status()}")
+    fleet.redis.pause()
+    answer = client.post(f"/v1/workflows/{made}/pause")
+    assert answer.status == 202 and answer.json["paused"], answer
+    fleet.redis.go_on()
+    until(lambda: steps(client, made)[("a", None, "STEP")]["status"] == "PAUSED", why=lambda: f"{steps(client, made)}")
+    assert not receiver.to("/step")
+    act(client, made, "resume")
+    assert ended(client, made)["status"] == "COMPLETED" and len(receiver.to("/step")) == 1
