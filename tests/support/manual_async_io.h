@@ -55,7 +55,7 @@ static inline struct io_request *next_io_request(struct manual_async_io *h, enum
 {
     struct io_request *e = find_io_request(h, kind);
     if (!e)
-        fail_msg("no errand %d was submitted", kind);
+        fail_msg("no request %d was submitted", kind);
     list_remove(&e->link);
     return e;
 }

@@ -107,7 +107,7 @@ static int64_t pass_time_until(enum io_kind kind, int64_t max_ms)
         if (find_io_request(&hand, kind))
             return now_ms = at_ms;
     }
-    fail_msg("errand %d was not submitted within %d ms", kind, (int)max_ms);
+    fail_msg("request %d was not submitted within %d ms", kind, (int)max_ms);
     return 0;
 }
 

@@ -12,7 +12,7 @@ static void done(struct io_request *e)
     done_count++;
 }
 
-static void an_errand_is_done_when_submit_returns(void **state)
+static void a_request_is_done_when_submit_returns(void **state)
 {
     (void)state;
     struct queue *queue = queue_memory_new();
@@ -49,7 +49,7 @@ static void what_nobody_needs_may_be_left_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_errand_is_done_when_submit_returns),
+        cmocka_unit_test(a_request_is_done_when_submit_returns),
         cmocka_unit_test(what_nobody_needs_may_be_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

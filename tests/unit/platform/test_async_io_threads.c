@@ -111,7 +111,7 @@ static int64_t step(void *context, struct moment now)
     if (w->done >= w->expected)
         loop_stop(w->loop);
     if (steady_ms() > w->stop_at_ms)
-        fail_msg("%d of %d errands were done", w->done, w->expected);
+        fail_msg("%d of %d requests were done", w->done, w->expected);
     return now.wall_ms + 1000;
 }
 
@@ -173,7 +173,7 @@ static void submit_take(struct world *w, struct io_take *t)
     async_io_submit(w->async_io, &t->io_request);
 }
 
-static void errands_of_one_place_are_run_in_order_and_told_on_the_loop(void **state)
+static void requests_of_one_place_are_run_in_order_and_told_on_the_loop(void **state)
 {
     (void)state;
     struct world w;
@@ -297,7 +297,7 @@ static void what_was_done_when_it_ended_is_told_no_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errands_of_one_place_are_run_in_order_and_told_on_the_loop),
+        cmocka_unit_test(requests_of_one_place_are_run_in_order_and_told_on_the_loop),
         cmocka_unit_test(a_place_that_blocks_keeps_no_other_waiting),
         cmocka_unit_test(a_failure_comes_back_as_the_port_said_it),
         cmocka_unit_test(a_port_that_can_not_be_opened_fails_fast_and_is_tried_again),
