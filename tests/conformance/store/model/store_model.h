@@ -1,5 +1,5 @@
 #pragma once
-/* tests/conformance/store/store_model.h - two stores that are told the same, and must answer the same.
+/* tests/conformance/store/model/store_model.h - two stores that are told the same, and must answer the same.
  *
  * model_make makes operations up: few ids, few lanes, close times, so that they get in each other's way. It looks at
  * the first store to know what would make sense, and then mostly asks for that. */
@@ -136,7 +136,7 @@ bool chance(struct model *m, size_t percent);
 struct str one_of(struct model *m, const char *const *v, size_t n);
 extern const char *const model_queues[2], *const model_names[4], *const model_types[3];
 
-/* store_model_records.c */
+/* records.c */
 const struct idempotency *model_idempotency(struct model *m, size_t percent); /* NULL: none, mostly */
 void model_dedupe(struct model *m, struct task *t);                           /* gives it a key, now and then */
 void model_make_key_put(struct model *m, union any_op *ret);
@@ -145,7 +145,7 @@ void model_make_forget(struct model *m, union any_op *ret);
 bool same_catalog_changes(const struct op_catalog *a, const struct op_catalog *b, char why[WHY_MAX]);
 bool same_other_records(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
-/* store_model_nodes.c */
+/* nodes.c */
 struct uuid model_node(struct model *m);
 const struct partitions *model_own(struct model *m); /* NULL: all, half of the time */
 void model_make_beat(struct model *m, union any_op *ret);
@@ -158,7 +158,7 @@ bool same_beats(const struct op_heartbeat *a, const struct op_heartbeat *b, char
 bool same_shares(const struct op_limit_take *a, const struct op_limit_take *b, char why[WHY_MAX]);
 bool same_recall_requests(const struct op_recall_list *a, const struct op_recall_list *b, char why[WHY_MAX]);
 
-/* store_model_fleet.c */
+/* fleet.c */
 const struct lease_terms *model_terms(struct model *m); /* NULL: no lease, mostly */
 void model_make_hand(struct model *m, union any_op *ret);
 void model_make_handed(struct model *m, union any_op *ret);
@@ -176,21 +176,21 @@ bool same_epochs(const struct op_handed_off *a, const struct op_handed_off *b, c
 bool same_keeps(const struct op_lease_renew *a, const struct op_lease_renew *b, char why[WHY_MAX]);
 bool same_fleet(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
-/* store_model_folds.c */
+/* folds.c */
 void model_make_fold(struct model *m, union any_op *ret);
 bool same_folds(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
-/* store_model_stats.c */
+/* stats.c */
 void model_make_stats(struct model *m, union any_op *ret);
 bool same_stats(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
-/* store_model_joins.c */
+/* joins.c */
 void model_depend_insert(struct model *m, struct op_insert *op); /* sometimes the first task gets parents */
 void model_depend_put(struct model *m, struct op_put *op);       /* sometimes its edges change */
 void model_make_arrive(struct model *m, union any_op *ret);
 bool same_links(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
-/* store_model_runs.c */
+/* runs.c */
 const struct definition *model_definition(struct model *m, int32_t tenant);
 /* If a few looks find one. */
 bool model_look_for_target(struct model *m, enum task_state state, enum target_kind target, struct task *ret);
@@ -203,12 +203,12 @@ void model_count_runs(struct tally *t, const union any_op *op);
 bool same_run_answers(const union any_op *a, const union any_op *b, char why[WHY_MAX]);
 bool same_runs(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
-/* store_model_changes.c */
+/* changes.c */
 void model_listen(struct store *a, struct store *b);   /* both tell of changes from now on */
 void model_listen_no_more(void);                       /* the stores were freed */
 bool same_changes(struct tally *t, char why[WHY_MAX]); /* since the last time; if nobody listens: true */
 
-/* store_model_reseal.c */
+/* reseal.c */
 void model_make_reseal(struct model *m, union any_op *ret);
 bool same_sealed(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
@@ -221,7 +221,7 @@ spoil_fn keeps_hits_that_are_folded, writes_one_record_in_twenty_not_at_all;
 spoil_fn forgets_parents, joins_any_for_all, ignores_changed_parents;
 spoil_fn hands_nothing, hands_in_no_epoch, retakes_under_any_fence, retakes_what_is_large,
     leases_a_millisecond_too_long, keeps_leases_of_any_fence, leases_what_nodes_claim, hears_half_of_the_workers;
-/* store_model_late.c */
+/* late.c */
 spoil_fn forgets_recalls, gives_late_tasks_from_ordinary_lanes;
 void fold_late_lanes(void); /* after a batch: what the latter has spoiled is as it was given */
 

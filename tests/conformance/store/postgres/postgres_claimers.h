@@ -1,5 +1,6 @@
 #pragma once
-/* tests/conformance/store/postgres_claimers.h - several nodes that claim or lease all due tasks at the same moment. */
+/* tests/conformance/store/postgres/postgres_claimers.h - several nodes that claim or lease all due tasks at the same
+ * moment. */
 #include <stdlib.h>
 
 #include "postgres_sessions.h"

@@ -1,5 +1,5 @@
 #pragma once
-/* tests/conformance/store/postgres_sessions.h - other sessions and other nodes on the database of a test. */
+/* tests/conformance/store/postgres/postgres_sessions.h - other sessions and other nodes on the database of a test. */
 #include <pthread.h>
 #include <time.h>
 
