@@ -1,5 +1,5 @@
 /* Workflows over real sockets and the model store. What runs do is tested on the real server
- * (tests/e2e/test_workflows_api.py). */
+ * (tests/e2e/workflows/test_workflows_api.py). */
 #include "check.h"
 #include "http_client.h"
 

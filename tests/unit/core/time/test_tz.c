@@ -1,5 +1,5 @@
 /* The zones are written out here and not taken from this machine's tzdata, because future rules may change.
- * tests/e2e/test_zoneinfo.py checks that the system's own files are read correctly. */
+ * tests/e2e/schedules/test_zoneinfo.py checks that the system's own files are read correctly. */
 #include "check.h"
 
 #include <stdio.h>

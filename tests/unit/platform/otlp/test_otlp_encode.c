@@ -1,4 +1,4 @@
-/* The bytes of OTLP, and the settings that say where they go. tests/e2e/test_traces.py decodes them with a decoder of
+/* The bytes of OTLP, and the settings that say where they go. tests/e2e/operations/test_traces.py decodes them with a decoder of
  * its own. */
 #include "check.h"
 

@@ -6,7 +6,7 @@ import pathlib
 import signal
 import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 BELFRY = pathlib.Path(os.environ.get("BELFRY_BUILD", ROOT / "build")) / "belfry"
 
 

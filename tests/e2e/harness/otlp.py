@@ -1,5 +1,5 @@
 """A collector of spans: an HTTP receiver that decodes OTLP requests (protobuf), with a decoder of its own. If OpenTelemetry's own classes are installed
-(otlp_proto/requirements.txt), each request is read by them, too, and both must read the same."""
+(requirements/otlp.txt), each request is read by them, too, and both must read the same."""
 
 import dataclasses
 import glob

@@ -21,7 +21,7 @@ from test_transitions import transitions
 
 pytestmark = pytest.mark.heavy
 
-RUNBOOK = pathlib.Path(__file__).parents[2] / "docs/RUNBOOK.md"
+RUNBOOK = pathlib.Path(__file__).parents[3] / "docs/RUNBOOK.md"
 HOUR_MS = 3600_000
 JUDGED_S = 100  # a minute ends, and is judged 10 s later
 ALERT, LOG, METRIC, GATE = range(4)

@@ -16,7 +16,7 @@ import pytest
 
 from server import until
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 RULES = ROOT / "deploy/monitoring/belfry.rules.yml"
 DASHBOARD = ROOT / "deploy/monitoring/grafana-dashboard.json"
 RUNBOOK = ROOT / "docs/RUNBOOK.md"

@@ -772,7 +772,7 @@ def test_the_command_names_commands_as_remedies(ask, plain, client):
 
 def test_each_request_that_becomes_a_command_is_in_a_sentence_of_the_server():
     """Otherwise a changed sentence would speak of requests again, and nobody would notice."""
-    source = pathlib.Path(__file__).parents[2] / "src"
+    source = pathlib.Path(__file__).parents[3] / "src"
     rows = re.findall(r'^    \{ "((?:[^"\\]|\\.)*)", "', (source / "cli" / "remedy.c").read_text(), re.M)
     sentences = "".join(path.read_text() for folder in ("api", "core") for path in (source / folder).rglob("*.c"))
     joined = re.sub(r'"\s*\n\s*"', "", sentences)

@@ -14,7 +14,7 @@ import pytest
 from cluster import LONG
 from conftest import ROOT
 
-FOLDER = ROOT / "tests/e2e/schemathesis"
+FOLDER = ROOT / "tests/e2e/api/schemathesis"
 PROGRAM = ROOT / "build-python/bin/schemathesis"
 TIMEOUT_S = 1800 if LONG else 300  # on a machine that does other work, too
 SEED = int(os.environ.get("BELFRY_TEST_SEED") or (random.randrange(1 << 31) if LONG else 1))

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.text("definitions are checked before anything runs")
 
 NOOP = {"name": "a", "target_type": "NOOP"}
 HTTP = {"name": "a", "target_config": {"url": "https://example.com/"}}
-CORPUS = pathlib.Path(__file__).parents[1] / "fuzz" / "corpus" / "workflow"
+CORPUS = pathlib.Path(__file__).parents[2] / "fuzz" / "corpus" / "workflow"
 
 
 def config(**more):
