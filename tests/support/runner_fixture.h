@@ -4,7 +4,7 @@
 #include "check.h"
 #include "platform/clock_system.h"
 #include "runner/http/internal.h"
-#include "target.h"
+#include "stub_server.h"
 
 struct fixture {
     uv_loop_t loop;

@@ -2,7 +2,7 @@
 /* tests/support/sqlite_fixture.h - an SQLite store in its own directory, a few tasks, and the operations that most
  * tests start with. */
 #include "check.h"
-#include "late_twins.h"
+#include "late_lanes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

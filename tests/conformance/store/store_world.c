@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "late_twins.h"
+#include "late_lanes.h"
 
 const struct store_adapter *adapter_under_test;
 

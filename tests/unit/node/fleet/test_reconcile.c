@@ -2,8 +2,8 @@
 #include "both_at.h"
 #include "node/fleet/reconcile.h"
 
-#include "desk.h"
 #include "manual_async_io.h"
+#include "manual_writer.h"
 #include "node/fleet/event_barrier.h"
 
 #define NOW 1772532000000LL

@@ -3,7 +3,7 @@
 #include "both_at.h"
 #include "node/lease/leasing.h"
 
-#include "desk.h"
+#include "manual_writer.h"
 #include "model/store_memory.h"
 #include "node/lease/lease_expiry.h"
 

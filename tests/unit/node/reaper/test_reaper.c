@@ -2,7 +2,7 @@
 #include "both_at.h"
 #include "node/reaper/reaper.h"
 
-#include "desk.h"
+#include "manual_writer.h"
 
 #define NOW 1772532000000LL
 

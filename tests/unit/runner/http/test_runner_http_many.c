@@ -1,7 +1,7 @@
 /* Many calls, hosts and tenants: the limits on connections. */
 #include <sys/resource.h>
 
-#include "crowd.h"
+#include "http_hosts.h"
 #include "runner_fixture.h"
 
 /* ---- limits ---- */

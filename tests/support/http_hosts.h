@@ -1,5 +1,5 @@
 #pragma once
-/* tests/support/crowd.h - HTTP servers on many addresses of this machine, in a child process, which hold every request
+/* tests/support/http_hosts.h - HTTP servers on many addresses of this machine, in a child process, which hold every request
  * until the test releases it. Their counters are in shared memory.
  *
  * They run in a child process, because each end of a connection needs a descriptor and the number of descriptors per

@@ -1,5 +1,5 @@
 #pragma once
-/* tests/support/late_twins.h - claims for tests that do not care about late lanes (struct lane in core/task/task.h): each
+/* tests/support/late_lanes.h - claims for tests that do not care about late lanes (struct lane in core/task/task.h): each
  * lane of the claim gets its late twin beside it, in one line, and the results are those of both. A claim that names a
  * late lane, or lines, stays as it is. */
 #include <stdlib.h>

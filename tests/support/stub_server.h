@@ -1,5 +1,5 @@
 #pragma once
-/* tests/support/target.h - an HTTP server with scripted responses, and a name server, both on the test's loop.
+/* tests/support/stub_server.h - an HTTP server with scripted responses, and a name server, both on the test's loop.
  *
  * The path of a request selects the response (target_answers); the test reads the requests that arrived. */
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #pragma once
-/* tests/support/desk.h - a store writer that the test controls: submitted operations wait until the test completes or
+/* tests/support/manual_writer.h - a store writer that the test controls: submitted operations wait until the test completes or
  * fails them. It also records the claims that ended. */
 #include <stdlib.h>
 
