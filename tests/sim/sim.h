@@ -337,7 +337,7 @@ struct gates {
     struct uuid poison;
 };
 
-enum { NODES_MAX = 4 };
+enum { NODES_MAX = 4, UNHEARD_US = 3000000 /* that a node may be silent after a fault */ };
 
 /* A process on a machine of its own. */
 struct sim_node {

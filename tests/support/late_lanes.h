@@ -1,28 +1,28 @@
 #pragma once
 /* tests/support/late_lanes.h - claims for tests that do not care about late lanes (struct lane in core/task/task.h): each
- * lane of the claim gets its late twin beside it, in one line, and the results are those of both. A claim that names a
+ * lane of the claim gets the late lane beside it, in one line, and the results are those of both. A claim that names a
  * late lane, or lines, stays as it is. */
 #include <stdlib.h>
 
 #include "port/store.h"
 
-struct late_twins {
+struct late_lanes {
     struct op_claim *op; /* NULL: nothing was changed */
     struct lane_quota *asked;
     struct lane_quota *v;
     struct claim_line *lines;
 };
 
-static inline void late_twins_add(struct late_twins *t, struct op *base)
+static inline void late_lanes_add(struct late_lanes *t, struct op *base)
 {
     struct op_claim *op = (struct op_claim *)base;
-    *t = (struct late_twins){ 0 };
+    *t = (struct late_lanes){ 0 };
     if (base->kind != OP_CLAIM || op->lease || op->lines)
         return;
     for (size_t i = 0; i < op->lane_count; i++)
         if (op->lanes[i].lane.late)
             return;
-    *t = (struct late_twins){ .op = op, .asked = op->lanes };
+    *t = (struct late_lanes){ .op = op, .asked = op->lanes };
     t->v = xcalloc(2 * op->lane_count + 1, sizeof *t->v);
     t->lines = xcalloc(op->lane_count + 1, sizeof *t->lines);
     for (size_t i = 0; i < op->lane_count; i++) {
@@ -36,7 +36,7 @@ static inline void late_twins_add(struct late_twins *t, struct op *base)
     op->lane_count *= 2;
 }
 
-static inline void late_twins_fold(struct late_twins *t)
+static inline void late_lanes_fold(struct late_lanes *t)
 {
     struct op_claim *op = t->op;
     if (!op)

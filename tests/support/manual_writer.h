@@ -10,7 +10,7 @@
 
 enum { TOLD_MAX = 16 };
 
-struct desk {
+struct manual_writer {
     struct writer writer;
     struct list pending;
     struct metrics *metrics;
@@ -20,44 +20,44 @@ struct desk {
     uint64_t unblocked;
 };
 
-static inline void desk_submit(struct writer *w, struct op *op)
+static inline void manual_writer_submit(struct writer *w, struct op *op)
 {
-    list_push(&container_of(w, struct desk, writer)->pending, &op->link);
+    list_push(&container_of(w, struct manual_writer, writer)->pending, &op->link);
 }
 
-static inline void desk_settled(void *context, const struct event *e, const struct settlement *s)
+static inline void manual_writer_settled(void *context, const struct event *e, const struct settlement *s)
 {
-    struct desk *d = context;
+    struct manual_writer *d = context;
     assert_true(uuid_eq(e->task.id, s->id) && e->task.fence == s->fence);
     assert_true(d->told_count < TOLD_MAX);
     d->told[d->told_count++] = (struct fenced_id){ s->id, s->fence };
 }
 
-static inline void desk_batch_settled(void *context)
+static inline void manual_writer_batch_settled(void *context)
 {
-    ((struct desk *)context)->batches++;
+    ((struct manual_writer *)context)->batches++;
 }
 
-static inline void desk_woke(void *context, uint64_t lanes)
+static inline void manual_writer_woke(void *context, uint64_t lanes)
 {
-    ((struct desk *)context)->unblocked |= lanes;
+    ((struct manual_writer *)context)->unblocked |= lanes;
 }
 
-static inline void desk_init(struct desk *d)
+static inline void manual_writer_init(struct manual_writer *d)
 {
-    static const struct writer_ops ops = { desk_submit };
-    *d = (struct desk){ .writer.ops = &ops, .metrics = metrics_new() };
+    static const struct writer_ops ops = { manual_writer_submit };
+    *d = (struct manual_writer){ .writer.ops = &ops, .metrics = metrics_new() };
     list_init(&d->pending);
 }
 
-static inline void desk_release(struct desk *d)
+static inline void manual_writer_release(struct manual_writer *d)
 {
     assert_true(list_empty(&d->pending));
     metrics_free(d->metrics);
 }
 
 /* The first waiting operation, which must be of this kind. */
-static inline struct op *asked(struct desk *d, enum op_kind kind)
+static inline struct op *asked(struct manual_writer *d, enum op_kind kind)
 {
     if (list_empty(&d->pending))
         fail_msg("no operation %d was submitted", kind);
@@ -66,7 +66,7 @@ static inline struct op *asked(struct desk *d, enum op_kind kind)
     return op;
 }
 
-static inline void answer(struct desk *d, struct op *op, enum err rc)
+static inline void answer(struct manual_writer *d, struct op *op, enum err rc)
 {
     (void)d;
     list_remove(&op->link);
@@ -76,7 +76,7 @@ static inline void answer(struct desk *d, struct op *op, enum err rc)
     op->done(op);
 }
 
-static inline bool asks_nothing(const struct desk *d)
+static inline bool asks_nothing(const struct manual_writer *d)
 {
     return list_empty(&d->pending);
 }

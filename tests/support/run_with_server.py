@@ -9,7 +9,7 @@ def interrupted(*_):
     sys.exit(130)
 
 
-def run_beside(usage, variable, serve):
+def run_with_server(usage, variable, serve):
     """Runs what the program was given. serve() is entered for a server and gives what the command finds in its environment; where `variable`
     is set already that server is used, unless --own comes first. Exits as the command does."""
     words = sys.argv[1:]

@@ -124,10 +124,10 @@ static inline enum err try_apply(struct fixture *f, struct op *op, struct error 
 static inline void apply(struct fixture *f, struct op *op)
 {
     struct error e = { 0 };
-    struct late_twins twins;
-    late_twins_add(&twins, op);
+    struct late_lanes late;
+    late_lanes_add(&late, op);
     assert_ok(try_apply(f, op, &e), &e);
-    late_twins_fold(&twins);
+    late_lanes_fold(&late);
     assert_ok(op->rc, &op->error);
 }
 

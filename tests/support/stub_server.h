@@ -1,7 +1,7 @@
 #pragma once
 /* tests/support/stub_server.h - an HTTP server with scripted responses, and a name server, both on the test's loop.
  *
- * The path of a request selects the response (target_answers); the test reads the requests that arrived. */
+ * The path of a request selects the response (stub_server_answers); the test reads the requests that arrived. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>
@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "bench/sink_parse.h"
 
-struct target {
+struct stub_server {
     uv_loop_t *loop;
     uv_tcp_t server;
     uv_udp_t names;
@@ -21,7 +21,7 @@ struct target {
 struct peer {
     uv_tcp_t tcp;
     uv_timer_t hold;
-    struct target *target;
+    struct stub_server *server;
     struct buf in;
     uv_write_t write;
     struct buf out;
@@ -34,7 +34,7 @@ static inline void peer_closed(uv_handle_t *h)
     struct peer *p = h->data;
     if (--p->handles > 0)
         return;
-    p->target->open--;
+    p->server->open--;
     buf_release(&p->in);
     buf_release(&p->out);
     free(p);
@@ -75,7 +75,7 @@ static const struct {
     const char *path, *answer;
     bool close;
     size_t padding; /* bytes after it */
-} target_answers[] = {
+} stub_server_answers[] = {
     { "/ok", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone", false, 0 },
     { "/created", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", false, 0 },
     { "/empty", "HTTP/1.1 204 No Content\r\n\r\n", false, 0 },
@@ -103,13 +103,13 @@ static inline void peer_answer(struct peer *p, struct str path)
         uv_timer_start(&p->hold, peer_held, 5, 0);
         return;
     }
-    for (size_t i = 0; i < array_count(target_answers); i++) {
-        if (!str_eq(path, str_from(target_answers[i].path)))
+    for (size_t i = 0; i < array_count(stub_server_answers); i++) {
+        if (!str_eq(path, str_from(stub_server_answers[i].path)))
             continue;
-        buf_text(&p->out, target_answers[i].answer);
-        for (size_t n = 0; n < target_answers[i].padding; n++)
+        buf_text(&p->out, stub_server_answers[i].answer);
+        for (size_t n = 0; n < stub_server_answers[i].padding; n++)
             buf_char(&p->out, 'x');
-        p->close_after = target_answers[i].close;
+        p->close_after = stub_server_answers[i].close;
     }
     for (int i = 0; i < 4000 && str_eq(path, S("/heads")); i++)
         buf_text(&p->out, "X-Header: and one more of these\r\n");
@@ -140,8 +140,8 @@ static inline void peer_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
         peer_close(p);
     if (got != SINK_DONE || p->in.n < r.head_bytes + r.body_bytes)
         return;
-    p->target->requests++;
-    snprintf(p->target->last, sizeof p->target->last, "%s", buf_cstr(&p->in));
+    p->server->requests++;
+    snprintf(p->server->last, sizeof p->server->last, "%s", buf_cstr(&p->in));
     char path[256];
     snprintf(path, sizeof path, STR_FMT, STR_ARG(r.path));
     buf_reset(&p->in);
@@ -154,12 +154,12 @@ static inline void peer_alloc(uv_handle_t *h, size_t size, uv_buf_t *b)
     *b = uv_buf_init(xmalloc(size), (unsigned)size);
 }
 
-static inline void target_accept(uv_stream_t *server, int status)
+static inline void stub_server_accept(uv_stream_t *server, int status)
 {
     (void)status;
-    struct target *t = server->data;
+    struct stub_server *t = server->data;
     struct peer *p = xnew(*p);
-    p->target = t;
+    p->server = t;
     p->handles = 2;
     buf_init(&p->in, 4 << 20);
     buf_init(&p->out, 8 << 20);
@@ -180,7 +180,7 @@ static const struct {
     const char *name;
     uint8_t v4[2][4]; /* 0.0.0.0: no address */
     int rcode;
-} target_names[] = {
+} stub_server_names[] = {
     { "ok.test", { { 127, 0, 0, 1 } }, 0 },
     { "mixed.test", { { 10, 0, 0, 1 }, { 127, 0, 0, 1 } }, 0 },
     { "private.test", { { 10, 0, 0, 1 } }, 0 },
@@ -206,7 +206,7 @@ static inline size_t names_question(const uint8_t *p, size_t n, char out[256])
 static inline void names_read(uv_udp_t *u, ssize_t n, const uv_buf_t *b, const struct sockaddr *from, unsigned flags)
 {
     (void)flags;
-    struct target *t = u->data;
+    struct stub_server *t = u->data;
     uint8_t *p = (uint8_t *)b->base, out[512] = { 0 };
     char name[256];
     if (n > 12 && from) {
@@ -217,14 +217,14 @@ static inline void names_read(uv_udp_t *u, ssize_t n, const uv_buf_t *b, const s
         out[2] = 0x81;
         out[3] = 0x83; /* no such name */
         out[6] = out[7] = out[8] = out[9] = out[10] = out[11] = 0;
-        for (size_t i = 0; i < array_count(target_names); i++) {
-            if (strcasecmp(name, target_names[i].name) != 0)
+        for (size_t i = 0; i < array_count(stub_server_names); i++) {
+            if (strcasecmp(name, stub_server_names[i].name) != 0)
                 continue;
-            out[3] = (uint8_t)(0x80 | target_names[i].rcode);
-            for (int a = 0; a < 2 && wants_v4 && target_names[i].v4[a][0]; a++, out[7]++) {
+            out[3] = (uint8_t)(0x80 | stub_server_names[i].rcode);
+            for (int a = 0; a < 2 && wants_v4 && stub_server_names[i].v4[a][0]; a++, out[7]++) {
                 static const uint8_t record[] = { 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4 };
                 memcpy(out + size, record, sizeof record);
-                memcpy(out + size + sizeof record, target_names[i].v4[a], 4);
+                memcpy(out + size + sizeof record, stub_server_names[i].v4[a], 4);
                 size += sizeof record + 4;
             }
         }
@@ -235,15 +235,15 @@ static inline void names_read(uv_udp_t *u, ssize_t n, const uv_buf_t *b, const s
     free(b->base);
 }
 
-static inline int target_port_of(const struct sockaddr_storage *a)
+static inline int stub_server_port_of(const struct sockaddr_storage *a)
 {
     const uint8_t *port = (const uint8_t *)a + 2;
     return port[0] << 8 | port[1];
 }
 
-static inline void target_open(struct target *t, uv_loop_t *loop)
+static inline void stub_server_open(struct stub_server *t, uv_loop_t *loop)
 {
-    *t = (struct target){ .loop = loop };
+    *t = (struct stub_server){ .loop = loop };
     struct sockaddr_in any;
     struct sockaddr_storage got;
     uv_ip4_addr("127.0.0.1", 0, &any);
@@ -251,19 +251,19 @@ static inline void target_open(struct target *t, uv_loop_t *loop)
     uv_udp_init(loop, &t->names);
     t->server.data = t->names.data = t;
     uv_tcp_bind(&t->server, (struct sockaddr *)&any, 0);
-    uv_listen((uv_stream_t *)&t->server, 512, target_accept);
+    uv_listen((uv_stream_t *)&t->server, 512, stub_server_accept);
     uv_udp_bind(&t->names, (struct sockaddr *)&any, 0);
     uv_udp_recv_start(&t->names, peer_alloc, names_read);
     uv_unref((uv_handle_t *)&t->server);
     uv_unref((uv_handle_t *)&t->names);
     uv_tcp_getsockname(&t->server, (struct sockaddr *)&got, &(int){ sizeof got });
-    t->port = target_port_of(&got);
+    t->port = stub_server_port_of(&got);
     uv_udp_getsockname(&t->names, (struct sockaddr *)&got, &(int){ sizeof got });
-    t->names_port = target_port_of(&got);
+    t->names_port = stub_server_port_of(&got);
 }
 
 /* Called after the runner is freed: its connections end, and then this side of each. */
-static inline void target_close(struct target *t)
+static inline void stub_server_close(struct stub_server *t)
 {
     while (t->open > 0)
         uv_run(t->loop, UV_RUN_NOWAIT);

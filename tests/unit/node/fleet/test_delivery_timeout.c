@@ -10,23 +10,23 @@
 
 enum { VISIBLE_MS = 4000 };
 
-static struct desk desk;
+static struct manual_writer manual;
 static struct manual_async_io hand;
 static struct delivery_timeout *role;
 
 static int setup(void **state)
 {
     (void)state;
-    desk_init(&desk);
+    manual_writer_init(&manual);
     manual_async_io_init(&hand);
-    role = delivery_timeout_new(&(struct reaper_setup){ .writer = &desk.writer,
+    role = delivery_timeout_new(&(struct reaper_setup){ .writer = &manual.writer,
                                                         .async_io = &hand.base,
-                                                        .metrics = desk.metrics,
+                                                        .metrics = manual.metrics,
                                                         .seed = 1,
-                                                        .settled = desk_settled,
-                                                        .batch_settled = desk_batch_settled,
-                                                        .unblocked = desk_woke,
-                                                        .context = &desk });
+                                                        .settled = manual_writer_settled,
+                                                        .batch_settled = manual_writer_batch_settled,
+                                                        .unblocked = manual_writer_woke,
+                                                        .context = &manual });
     return 0;
 }
 
@@ -38,7 +38,7 @@ static int teardown(void **state)
     assert_true(delivery_timeout_is_idle(role));
     delivery_timeout_free(role);
     manual_async_io_release(&hand);
-    desk_release(&desk);
+    manual_writer_release(&manual);
     return 0;
 }
 
@@ -99,7 +99,7 @@ static const struct op_settle *found_at(int64_t now_ms)
     step_at(now_ms);
     carry(&hand, IO_TIMED_OUT);
     events_pass_at(now_ms);
-    return (const struct op_settle *)asked(&desk, OP_SETTLE);
+    return (const struct op_settle *)asked(&manual, OP_SETTLE);
 }
 
 static void publish(const struct task *t)
@@ -146,9 +146,9 @@ static void what_lapsed_is_acknowledged_after_the_commit_and_not_before(void **s
         assert_int_equal(op->v[i].verdict.losses, 1);
     }
     assert_null(find_io_request(&hand, IO_ACK));
-    answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
-    assert_int_equal(desk.told_count, 2);
-    assert_int_equal(desk.batches, 1);
+    answer(&manual, asked(&manual, OP_SETTLE), ERR_OK);
+    assert_int_equal(manual.told_count, 2);
+    assert_int_equal(manual.batches, 1);
     assert_true(knows(&t[0]));
     carry(&hand, IO_ACK);
     assert_false(knows(&t[0]) || knows(&t[1]));
@@ -179,7 +179,7 @@ static void nothing_is_settled_before_all_is_applied_that_was_published_before(v
         assert_true(next_ms == INT64_MAX); /* one question is in flight */
         next_ms = step_at(at_ms);
         assert_true(next_ms > at_ms && next_ms <= at_ms + 1000);
-        assert_true(asks_nothing(&desk));
+        assert_true(asks_nothing(&manual));
         assert_null(find_io_request(&hand, IO_TIMED_OUT));
         at_ms = next_ms;
     }
@@ -187,7 +187,7 @@ static void nothing_is_settled_before_all_is_applied_that_was_published_before(v
     step_at(at_ms);
     carry(&hand, IO_BARRIER_PASSED);
     step_at(at_ms);
-    answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
+    answer(&manual, asked(&manual, OP_SETTLE), ERR_OK);
     carry(&hand, IO_ACK);
     assert_false(knows(&t));
 }
@@ -211,10 +211,10 @@ static void while_events_are_away_what_lapsed_waits(void **state)
         }
     }
     assert_true(at_ms > NOW + VISIBLE_MS + 1000 && at_ms < NOW + 60000);
-    assert_true(asks_nothing(&desk));
+    assert_true(asks_nothing(&manual));
     carry(&hand, IO_BARRIER_PASSED);
     step_at(at_ms);
-    answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
+    answer(&manual, asked(&manual, OP_SETTLE), ERR_OK);
     carry(&hand, IO_ACK);
 }
 
@@ -229,11 +229,11 @@ static void a_mark_that_never_passes_is_given_up_for_another(void **state)
         at_ms = step_at(at_ms);
         assert_in_range(at_ms, NOW, NOW + VISIBLE_MS + EVENT_BARRIER_PATIENCE_MS + TIMED_OUT_AGAIN_MS);
     }
-    assert_true(asks_nothing(&desk));
+    assert_true(asks_nothing(&manual));
     apply_all();
     const struct op_settle *op = found_at(at_ms + TIMED_OUT_AGAIN_MS);
     assert_int_equal(op->n, 1);
-    answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
+    answer(&manual, asked(&manual, OP_SETTLE), ERR_OK);
     carry(&hand, IO_ACK);
     assert_false(knows(&t));
 }
@@ -251,7 +251,7 @@ static void who_is_stopped_while_it_waits_leaves_what_lapsed_to_others(void **st
     carry(&hand, IO_BARRIER);
     assert_true(delivery_timeout_is_idle(role));
     assert_true(step_at(NOW + 60000) == INT64_MAX);
-    assert_true(asks_nothing(&desk));
+    assert_true(asks_nothing(&manual));
     assert_true(knows(&t));
 }
 
@@ -261,7 +261,7 @@ static void the_next_question_follows_an_answer_at_once(void **state)
     struct task t = queued_task(1);
     lose(&t, 1);
     found_at(NOW + VISIBLE_MS);
-    answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
+    answer(&manual, asked(&manual, OP_SETTLE), ERR_OK);
     carry(&hand, IO_ACK);
     step_at(NOW + VISIBLE_MS);
     carry(&hand, IO_TIMED_OUT);
@@ -274,15 +274,15 @@ static void while_the_store_is_down_nothing_is_acknowledged_and_nothing_else_ask
     lose(&t, 1);
     found_at(NOW + VISIBLE_MS);
     for (int64_t at_ms = NOW + VISIBLE_MS; at_ms < NOW + 60000;) {
-        answer(&desk, asked(&desk, OP_SETTLE), ERR_UNAVAILABLE);
+        answer(&manual, asked(&manual, OP_SETTLE), ERR_UNAVAILABLE);
         assert_null(find_io_request(&hand, IO_ACK));
         int64_t next_ms = step_at(at_ms);
         assert_true(next_ms > at_ms && next_ms <= at_ms + 1000);
         step_at(at_ms = next_ms);
         assert_null(find_io_request(&hand, IO_TIMED_OUT));
     }
-    answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
-    assert_int_equal(desk.told_count, 1);
+    answer(&manual, asked(&manual, OP_SETTLE), ERR_OK);
+    assert_int_equal(manual.told_count, 1);
     carry(&hand, IO_ACK);
     assert_false(knows(&t));
 }
@@ -293,13 +293,13 @@ static void an_ack_that_was_lost_brings_it_again_for_its_fence_to_refuse(void **
     struct task t = queued_task(1);
     lose(&t, 1);
     found_at(NOW + VISIBLE_MS);
-    answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
+    answer(&manual, asked(&manual, OP_SETTLE), ERR_OK);
     refuse(&hand, IO_ACK, false);
     const struct op_settle *op = found_at(NOW + VISIBLE_MS + TIMED_OUT_AGAIN_MS);
     assert_int_equal(op->n, 1);
     op->v[0].stale = true;
-    answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
-    assert_int_equal(metric_count(desk.metrics, METRIC_TASKS_RECOVERED), 1);
+    answer(&manual, asked(&manual, OP_SETTLE), ERR_OK);
+    assert_int_equal(metric_count(manual.metrics, METRIC_TASKS_RECOVERED), 1);
     carry(&hand, IO_ACK);
     assert_false(knows(&t));
 }
@@ -317,11 +317,11 @@ static void what_has_lost_its_contents_is_acknowledged_for_who_compares(void **s
     ask->ret.n = 2;
     ask->io_request.done(&ask->io_request);
     events_pass_at(NOW);
-    struct op_settle *op = (struct op_settle *)asked(&desk, OP_SETTLE);
+    struct op_settle *op = (struct op_settle *)asked(&manual, OP_SETTLE);
     assert_int_equal(op->n, 1);
     assert_true(uuid_eq(op->v[0].id, t[1].id));
     assert_int_equal(op->v[0].verdict.losses, 0); /* no worker had it */
-    answer(&desk, &op->op, ERR_OK);
+    answer(&manual, &op->op, ERR_OK);
     struct io_ids *ack = container_of(find_io_request(&hand, IO_ACK), struct io_ids, io_request);
     assert_int_equal(ack->n, 2);
     carry(&hand, IO_ACK);
@@ -346,7 +346,7 @@ static void who_is_stopped_ends_what_it_has_begun(void **state)
     found_at(NOW + VISIBLE_MS);
     delivery_timeout_stop(role);
     assert_false(delivery_timeout_is_idle(role));
-    answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
+    answer(&manual, asked(&manual, OP_SETTLE), ERR_OK);
     carry(&hand, IO_ACK);
     assert_true(step_at(NOW + 60000) == INT64_MAX);
     assert_null(find_io_request(&hand, IO_TIMED_OUT));

@@ -8,7 +8,7 @@
 
 #define NOW 1772532000000LL
 
-static struct desk desk;
+static struct manual_writer manual;
 static struct manual_async_io hand;
 static struct reconcile *role;
 static bool leads;
@@ -30,19 +30,19 @@ static void queue_answers(void *context)
 static int setup(void **state)
 {
     (void)state;
-    desk_init(&desk);
+    manual_writer_init(&manual);
     manual_async_io_init(&hand);
     leads = true;
     answers = 0;
     now_ms = NOW;
-    role = reconcile_new(&(struct reconcile_setup){ .reaper = { .writer = &desk.writer,
+    role = reconcile_new(&(struct reconcile_setup){ .reaper = { .writer = &manual.writer,
                                                                 .async_io = &hand.base,
-                                                                .metrics = desk.metrics,
+                                                                .metrics = manual.metrics,
                                                                 .seed = 1,
-                                                                .settled = desk_settled,
-                                                                .batch_settled = desk_batch_settled,
-                                                                .unblocked = desk_woke,
-                                                                .context = &desk },
+                                                                .settled = manual_writer_settled,
+                                                                .batch_settled = manual_writer_batch_settled,
+                                                                .unblocked = manual_writer_woke,
+                                                                .context = &manual },
                                                     .is_leader = is_leader,
                                                     .answers = queue_answers },
                          both_at(NOW));
@@ -59,13 +59,13 @@ static int64_t step_at(int64_t at_ms)
 static const struct op_handed_off *answer_page_of(struct task *tasks, size_t n, uint64_t epoch)
 {
     static uint64_t epochs[10];
-    struct op_handed_off *op = (struct op_handed_off *)asked(&desk, OP_HANDED_OFF);
+    struct op_handed_off *op = (struct op_handed_off *)asked(&manual, OP_HANDED_OFF);
     assert_true(n <= array_count(epochs));
     for (size_t i = 0; i < n; i++)
         epochs[i] = epoch;
     op->ret = (struct tasks){ tasks, n };
     op->ret_epochs = epochs;
-    answer(&desk, &op->op, ERR_OK);
+    answer(&manual, &op->op, ERR_OK);
     return op;
 }
 
@@ -117,12 +117,12 @@ static int teardown(void **state)
     reconcile_stop(role);
     step_at(now_ms);
     carry_all(&hand);
-    while (!asks_nothing(&desk))
-        answer(&desk, container_of(desk.pending.next, struct op, link), ERR_UNAVAILABLE), carry_all(&hand);
+    while (!asks_nothing(&manual))
+        answer(&manual, container_of(manual.pending.next, struct op, link), ERR_UNAVAILABLE), carry_all(&hand);
     step_at(now_ms);
     reconcile_free(role);
     manual_async_io_release(&hand);
-    desk_release(&desk);
+    manual_writer_release(&manual);
     return 0;
 }
 
@@ -134,7 +134,7 @@ static void nobody_but_the_leader_asks_and_everybody_looks(void **state)
     carry(&hand, IO_STATS);
     assert_int_equal(answers, 1);
     assert_int_equal(step_at(NOW), NOW + RECONCILE_LOOK_MS);
-    assert_true(asks_nothing(&desk));
+    assert_true(asks_nothing(&manual));
     struct queue_state seen;
     assert_true(reconcile_state(role, &seen));
     step_at(NOW + RECONCILE_LOOK_MS);
@@ -142,11 +142,11 @@ static void nobody_but_the_leader_asks_and_everybody_looks(void **state)
     assert_false(reconcile_state(role, &seen));
     leads = true;
     step_at(NOW + RECONCILE_LOOK_MS);
-    assert_true(asks_nothing(&desk)); /* a queue that does not answer has forgotten nothing */
+    assert_true(asks_nothing(&manual)); /* a queue that does not answer has forgotten nothing */
     step_at(NOW + 2 * (int64_t)RECONCILE_LOOK_MS);
     carry(&hand, IO_STATS);
     step_at(NOW + 2 * (int64_t)RECONCILE_LOOK_MS);
-    asked(&desk, OP_HANDED_OFF);
+    asked(&manual, OP_HANDED_OFF);
 }
 
 static void now_and_then_it_asks_about_what_is_old_enough(void **state)
@@ -154,9 +154,9 @@ static void now_and_then_it_asks_about_what_is_old_enough(void **state)
     (void)state;
     begin();
     step_at(NOW + RECONCILE_MS - 1);
-    assert_true(asks_nothing(&desk));
+    assert_true(asks_nothing(&manual));
     step_at(NOW + RECONCILE_MS);
-    assert_int_equal(((struct op_handed_off *)asked(&desk, OP_HANDED_OFF))->before_ms, NOW);
+    assert_int_equal(((struct op_handed_off *)asked(&manual, OP_HANDED_OFF))->before_ms, NOW);
 }
 
 static void what_the_queue_knows_is_left_alone(void **state)
@@ -172,7 +172,7 @@ static void what_the_queue_knows_is_left_alone(void **state)
     carry(&hand, IO_KNOWN);
     step_at(NOW + RECONCILE_MS);
     assert_null(find_io_request(&hand, IO_BARRIER));
-    assert_true(asks_nothing(&desk));
+    assert_true(asks_nothing(&manual));
 }
 
 static void what_is_missing_is_settled_when_all_that_was_published_has_passed(void **state)
@@ -192,18 +192,18 @@ static void what_is_missing_is_settled_when_all_that_was_published_has_passed(vo
     mark->ret_passed = false;
     mark->io_request.done(&mark->io_request);
     int64_t at_ms = step_at(now_ms);
-    assert_true(asks_nothing(&desk) && at_ms > now_ms && at_ms < now_ms + 1000);
+    assert_true(asks_nothing(&manual) && at_ms > now_ms && at_ms < now_ms + 1000);
     step_at(at_ms);
     carry(&hand, IO_BARRIER_PASSED);
     step_at(at_ms);
-    struct op_settle *op = (struct op_settle *)asked(&desk, OP_SETTLE);
+    struct op_settle *op = (struct op_settle *)asked(&manual, OP_SETTLE);
     assert_int_equal(op->n, 2);
     assert_int_equal(op->v[0].verdict.next, TASK_SCHEDULED);
     assert_int_equal(op->v[0].verdict.losses, 0);
     assert_int_equal(op->v[1].verdict.next, TASK_FAILED);
-    answer(&desk, &op->op, ERR_OK);
-    assert_int_equal(desk.told_count, 2);
-    assert_int_equal(desk.batches, 1);
+    answer(&manual, &op->op, ERR_OK);
+    assert_int_equal(manual.told_count, 2);
+    assert_int_equal(manual.batches, 1);
 }
 
 static void a_round_whose_mark_never_passes_is_begun_anew(void **state)
@@ -218,12 +218,12 @@ static void a_round_whose_mark_never_passes_is_begun_anew(void **state)
     struct event never_applied = { .task = { .id = t.id, .fence = t.fence }, .outcome = { .kind = OUTCOME_OK } };
     struct error e;
     assert_ok(events_publish(hand.events, &never_applied, 1, &e), &e);
-    for (; asks_nothing(&desk); step_at(at_ms += 50)) {
+    for (; asks_nothing(&manual); step_at(at_ms += 50)) {
         assert_true(at_ms < marked_ms + EVENT_BARRIER_PATIENCE_MS + 5000);
         carry_all(&hand);
     }
     assert_true(at_ms > marked_ms + EVENT_BARRIER_PATIENCE_MS);
-    asked(&desk, OP_HANDED_OFF);
+    asked(&manual, OP_HANDED_OFF);
 }
 
 static void after_another_epoch_workers_have_time_to_renew_what_they_run(void **state)
@@ -232,7 +232,7 @@ static void after_another_epoch_workers_have_time_to_renew_what_they_run(void **
     struct task t[] = { queued_task(1), queued_task(2) };
     begin();
     wipe(NOW + 700);
-    assert_int_equal(((struct op_handed_off *)asked(&desk, OP_HANDED_OFF))->before_ms, NOW + 700);
+    assert_int_equal(((struct op_handed_off *)asked(&manual, OP_HANDED_OFF))->before_ms, NOW + 700);
     answer_page(t, 2);
     carry(&hand, IO_KNOWN);
     int64_t asked_ms = pass_time_until(IO_KNOWN, 5000);
@@ -247,10 +247,10 @@ static void after_another_epoch_workers_have_time_to_renew_what_they_run(void **
     pass_time_until(IO_BARRIER_PASSED, 0);
     carry(&hand, IO_BARRIER_PASSED);
     step_at(now_ms);
-    struct op_settle *op = (struct op_settle *)asked(&desk, OP_SETTLE);
+    struct op_settle *op = (struct op_settle *)asked(&manual, OP_SETTLE);
     assert_int_equal(op->n, 1);
     assert_true(uuid_eq(op->v[0].id, t[1].id));
-    answer(&desk, &op->op, ERR_OK);
+    answer(&manual, &op->op, ERR_OK);
 }
 
 static void a_round_that_failed_still_gives_workers_their_time(void **state)
@@ -262,11 +262,11 @@ static void a_round_that_failed_still_gives_workers_their_time(void **state)
     answer_page(&t, 1);
     refuse(&hand, IO_KNOWN, false);
     step_at(NOW + 700);
-    assert_true(asks_nothing(&desk)); /* not at once */
+    assert_true(asks_nothing(&manual)); /* not at once */
     step_at(NOW + 1700);
     if (find_io_request(&hand, IO_STATS))
         carry(&hand, IO_STATS);
-    assert_int_equal(((struct op_handed_off *)asked(&desk, OP_HANDED_OFF))->before_ms, NOW + 700);
+    assert_int_equal(((struct op_handed_off *)asked(&manual, OP_HANDED_OFF))->before_ms, NOW + 700);
     answer_page(&t, 1);
     carry(&hand, IO_KNOWN);
     assert_int_equal(pass_time_until(IO_KNOWN, 5000), NOW + 700 + RECONCILE_RENEW_MS);
@@ -280,14 +280,14 @@ static void a_round_that_another_epoch_outdates_is_not_gone_on_with(void **state
     begin();
     step_at(NOW + RECONCILE_MS);
     carry(&hand, IO_STATS);
-    ((struct op_handed_off *)asked(&desk, OP_HANDED_OFF))->ret_more = true;
+    ((struct op_handed_off *)asked(&manual, OP_HANDED_OFF))->ret_more = true;
     answer_page(&t, 1);
     hand.epoch++;
     step_at(at_ms);
     carry(&hand, IO_STATS);
     carry(&hand, IO_KNOWN);
     step_at(at_ms);
-    const struct op_handed_off *op = (struct op_handed_off *)asked(&desk, OP_HANDED_OFF);
+    const struct op_handed_off *op = (struct op_handed_off *)asked(&manual, OP_HANDED_OFF);
     assert_true(uuid_is_nil(op->after.claim)); /* from the first page on, not the second page of the round before */
     assert_int_equal(op->before_ms, at_ms);
     answer_page(&t, 1);
@@ -310,7 +310,7 @@ static void what_was_wiped_in_the_middle_of_a_round_is_looked_at_anew(void **sta
     carry(&hand, IO_STATS);
     step_at(NOW + RECONCILE_MS);
     assert_null(find_io_request(&hand, IO_BARRIER));
-    assert_int_equal(((struct op_handed_off *)asked(&desk, OP_HANDED_OFF))->before_ms, NOW + RECONCILE_MS);
+    assert_int_equal(((struct op_handed_off *)asked(&manual, OP_HANDED_OFF))->before_ms, NOW + RECONCILE_MS);
     answer_page(&t, 1);
     carry(&hand, IO_KNOWN);
     assert_int_equal(pass_time_until(IO_KNOWN, 5000), NOW + RECONCILE_MS + RECONCILE_RENEW_MS);
@@ -334,7 +334,7 @@ static void a_look_from_before_the_question_says_nothing_of_the_queue_since(void
     carry(&hand, IO_STATS);
     step_at(NOW + RECONCILE_MS);
     assert_null(find_io_request(&hand, IO_BARRIER));
-    asked(&desk, OP_HANDED_OFF);
+    asked(&manual, OP_HANDED_OFF);
 }
 
 static void who_begins_does_not_know_what_was_before_and_gives_them_time_too(void **state)
@@ -363,10 +363,10 @@ static void checks_at(int64_t at_ms)
 
 static void settles_only(const struct task *t)
 {
-    struct op_settle *op = (struct op_settle *)asked(&desk, OP_SETTLE);
+    struct op_settle *op = (struct op_settle *)asked(&manual, OP_SETTLE);
     assert_int_equal(op->n, 1);
     assert_true(uuid_eq(op->v[0].id, t->id));
-    answer(&desk, &op->op, ERR_OK);
+    answer(&manual, &op->op, ERR_OK);
 }
 
 /* The queue is in its epoch 7, and cannot tell what it knows; one claim was handed over in that epoch. */
@@ -434,7 +434,7 @@ static void who_is_stopped_settles_nothing_more(void **state)
     carry_all(&hand);
     step_at(now_ms);
     assert_true(reconcile_is_idle(role));
-    assert_int_equal(desk.told_count, 0);
+    assert_int_equal(manual.told_count, 0);
 }
 
 int main(void)

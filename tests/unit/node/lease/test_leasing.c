@@ -21,7 +21,7 @@ struct client {
     int priority;
 };
 
-static struct desk desk;
+static struct manual_writer manual;
 static struct store *store;
 static struct reader *reader;
 static struct catalog_cache *catalog;
@@ -57,7 +57,7 @@ static void beat(void)
 static void begin(bool shared)
 {
     struct error e;
-    desk_init(&desk);
+    manual_writer_init(&manual);
     store = store_memory_new();
     assert_ok(store_reader(store, &reader, &e), &e);
     catalog = catalog_cache_new();
@@ -66,14 +66,14 @@ static void begin(bool shared)
     set_back_ms = 0;
     memset(clients, 0, sizeof clients);
     beat();
-    role = leasing_new(&(struct leasing_setup){ .reaper = { .writer = &desk.writer,
+    role = leasing_new(&(struct leasing_setup){ .reaper = { .writer = &manual.writer,
                                                             .async_io = NULL,
-                                                            .metrics = desk.metrics,
+                                                            .metrics = manual.metrics,
                                                             .seed = 1,
-                                                            .settled = desk_settled,
-                                                            .batch_settled = desk_batch_settled,
-                                                            .unblocked = desk_woke,
-                                                            .context = &desk },
+                                                            .settled = manual_writer_settled,
+                                                            .batch_settled = manual_writer_batch_settled,
+                                                            .unblocked = manual_writer_woke,
+                                                            .context = &manual },
                                                 .node = &node,
                                                 .lanes = lanes,
                                                 .shared = shared,
@@ -90,7 +90,7 @@ static int64_t step_at(int64_t at_ms)
 /* The first operation that was submitted is applied and answered. */
 static void happens(enum op_kind kind)
 {
-    struct op *op = asked(&desk, kind);
+    struct op *op = asked(&manual, kind);
     apply(op);
     list_remove(&op->link);
     op->done(op);
@@ -101,10 +101,10 @@ static void rest_at(int64_t at_ms)
 {
     for (int i = 0; i < 100; i++) {
         step_at(at_ms);
-        if (asks_nothing(&desk))
+        if (asks_nothing(&manual))
             return;
-        while (!asks_nothing(&desk))
-            happens(container_of(desk.pending.next, struct op, link)->kind);
+        while (!asks_nothing(&manual))
+            happens(container_of(manual.pending.next, struct op, link)->kind);
     }
     fail_msg("it never comes to rest");
 }
@@ -135,7 +135,7 @@ static int teardown(void **state)
     catalog_cache_free(catalog);
     reader_free(reader);
     store_free(store);
-    desk_release(&desk);
+    manual_writer_release(&manual);
     return 0;
 }
 
@@ -239,7 +239,7 @@ static void who_waits_is_given_what_becomes_due_on_the_millisecond(void **state)
     happens(OP_CLAIM);
     assert_int_equal(c->answers, 0);
     assert_int_equal(step_at(NOW + 399), NOW + 400);
-    assert_true(asks_nothing(&desk));
+    assert_true(asks_nothing(&manual));
     step_at(NOW + 400);
     happens(OP_CLAIM);
     assert_int_equal(c->given, 1);
@@ -251,7 +251,7 @@ static void what_is_told_of_while_somebody_waits_is_looked_for(void **state)
     struct client *c = ask(0, 1, 5000);
     happens(OP_CLAIM);
     step_at(NOW + 10);
-    assert_true(asks_nothing(&desk));
+    assert_true(asks_nothing(&manual));
     task_due(1, NOW + 20);
     leasing_due(role, TENANT, S("another"), NOW + 20);
     leasing_due(role, TENANT, S("default"), NOW + 20);
@@ -265,7 +265,7 @@ static void what_is_told_of_while_a_claim_is_under_way_is_not_missed(void **stat
 {
     (void)state;
     struct client *c = ask(0, 1, 5000);
-    struct op *op = asked(&desk, OP_CLAIM);
+    struct op *op = asked(&manual, OP_CLAIM);
     apply(op); /* finds nothing */
     task_due(1, NOW);
     leasing_due(role, TENANT, S("default"), NOW);
@@ -314,7 +314,7 @@ static void many_who_ask_do_not_wait_for_each_others_commits(void **state)
     size_t asked_for = 0;
     for (int i = 0; i < ASKS; i++)
         task_due(i + 1, NOW), ask(i, 1, 5000);
-    list_each (&desk.pending, link)
+    list_each (&manual.pending, link)
         asked_for++;
     assert_int_equal(asked_for, 4);
     rest_at(NOW);
@@ -347,7 +347,7 @@ static void while_the_store_is_down_they_are_told_so(void **state)
 {
     (void)state;
     struct client *c = ask(0, 1, 5000);
-    answer(&desk, asked(&desk, OP_CLAIM), ERR_UNAVAILABLE);
+    answer(&manual, asked(&manual, OP_CLAIM), ERR_UNAVAILABLE);
     assert_int_equal(c->answers, 1);
     assert_int_equal(c->rc, ERR_UNAVAILABLE);
 }
@@ -357,7 +357,7 @@ static void on_a_node_that_joins_again_they_wait_on(void **state)
     (void)state;
     task_due(1, NOW);
     struct client *c = ask(0, 1, 5000);
-    answer(&desk, asked(&desk, OP_CLAIM), ERR_CONFLICT); /* marked dead */
+    answer(&manual, asked(&manual, OP_CLAIM), ERR_CONFLICT); /* marked dead */
     assert_int_equal(c->answers, 0);
     int64_t at_ms = step_at(NOW + 1);
     assert_true(at_ms > NOW + 1 && at_ms < NOW + 1000);
@@ -418,7 +418,7 @@ static void before_it_is_known_what_was_leased_before_nothing_is_given(void **st
     assert_int_equal(claim.ret.n, 1);
     arena_release(&claim.op.arena);
     struct client *c = ask(0, 1, 60000);
-    assert_true(asks_nothing(&desk));
+    assert_true(asks_nothing(&manual));
     rest_at(NOW);
     rest_at(NOW + 2000);
     assert_int_equal(c->answers, 0); /* the one task that may run is still leased */
@@ -437,9 +437,9 @@ static void a_lease_that_ran_out_is_lost_and_given_to_the_next(void **state)
     assert_int_equal(c->fence, 1);
     rest_at(NOW + LEASE_MS - 1);
     assert_int_equal(row_of(&t).state, TASK_RUNNING);
-    assert_int_equal(desk.told_count, 0);
+    assert_int_equal(manual.told_count, 0);
     rest_at(NOW + LEASE_MS + LEASE_EXPIRY_ASK_MS);
-    assert_int_equal(desk.told_count, 1);
+    assert_int_equal(manual.told_count, 1);
     assert_int_equal(row_of(&t).losses, 1);
     ask(1, 1, 5000);
     rest_at(row_of(&t).due_ms + LEASE_MS + LEASE_EXPIRY_ASK_MS);
@@ -468,9 +468,9 @@ static void who_does_not_lead_leaves_leases_to_who_does(void **state)
     ask(0, 1, 0);
     rest_at(NOW);
     leasing_step(role, both_at(NOW + 2 * (int64_t)LEASE_MS), false);
-    assert_true(asks_nothing(&desk));
+    assert_true(asks_nothing(&manual));
     leasing_step(role, both_at(NOW + 2 * (int64_t)LEASE_MS), true);
-    asked(&desk, OP_LEASES_EXPIRED);
+    asked(&manual, OP_LEASES_EXPIRED);
 }
 
 static void when_it_stops_those_who_wait_are_told_and_nobody_waits_any_more(void **state)
@@ -482,7 +482,7 @@ static void when_it_stops_those_who_wait_are_told_and_nobody_waits_any_more(void
     leasing_due(role, TENANT, S("default"), NOW);
     step_at(NOW);
     leasing_stop_waiting(role);
-    while (!asks_nothing(&desk))
+    while (!asks_nothing(&manual))
         happens(OP_CLAIM);
     assert_int_equal(c->answers, 1);
     assert_int_equal(under_way->answers, 1);

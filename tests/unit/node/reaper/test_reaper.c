@@ -11,7 +11,7 @@ enum { CLAIMS_MAX = 3, EACH_MS = 500 };
 /* A source that finds what the test says, and whose answers the test gives. */
 struct world {
     struct reaper reaper;
-    struct desk desk;
+    struct manual_writer manual;
     struct task tasks[CLAIMS_MAX];
     size_t n;
     bool prepares;
@@ -65,15 +65,15 @@ static const struct reaper_source source = {
 static int setup(void **state)
 {
     struct world *w = *state = xnew(*w);
-    desk_init(&w->desk);
+    manual_writer_init(&w->manual);
     reaper_init(&w->reaper, &source,
-                &(struct reaper_setup){ .writer = &w->desk.writer,
-                                        .metrics = w->desk.metrics,
+                &(struct reaper_setup){ .writer = &w->manual.writer,
+                                        .metrics = w->manual.metrics,
                                         .seed = 1,
-                                        .settled = desk_settled,
-                                        .batch_settled = desk_batch_settled,
-                                        .unblocked = desk_woke,
-                                        .context = &w->desk });
+                                        .settled = manual_writer_settled,
+                                        .batch_settled = manual_writer_batch_settled,
+                                        .unblocked = manual_writer_woke,
+                                        .context = &w->manual });
     return 0;
 }
 
@@ -83,7 +83,7 @@ static int teardown(void **state)
     reaper_stop(&w->reaper);
     assert_true(reaper_is_idle(&w->reaper));
     reaper_release(&w->reaper);
-    desk_release(&w->desk);
+    manual_writer_release(&w->manual);
     free(w);
     return 0;
 }
@@ -117,12 +117,12 @@ static void a_batch_is_told_of_after_its_commit(void **state)
 {
     struct world *w = *state;
     submit(w, 2, DELIVER_AT_LEAST_ONCE);
-    struct op_settle *op = (struct op_settle *)asked(&w->desk, OP_SETTLE);
+    struct op_settle *op = (struct op_settle *)asked(&w->manual, OP_SETTLE);
     assert_int_equal(op->n, 2);
-    assert_int_equal(w->desk.told_count, 0);
-    answer(&w->desk, &op->op, ERR_OK);
-    assert_int_equal(w->desk.told_count, 2);
-    assert_int_equal(w->desk.batches, 1);
+    assert_int_equal(w->manual.told_count, 0);
+    answer(&w->manual, &op->op, ERR_OK);
+    assert_int_equal(w->manual.told_count, 2);
+    assert_int_equal(w->manual.batches, 1);
     end_batch(w);
 }
 
@@ -130,19 +130,19 @@ static void one_that_failed_is_sent_again_soon_and_told_of_once(void **state)
 {
     struct world *w = *state;
     submit(w, 2, DELIVER_AT_LEAST_ONCE);
-    answer(&w->desk, asked(&w->desk, OP_SETTLE), ERR_UNAVAILABLE);
-    assert_true(w->desk.unblocked == UINT64_MAX); /* it may have been done */
+    answer(&w->manual, asked(&w->manual, OP_SETTLE), ERR_UNAVAILABLE);
+    assert_true(w->manual.unblocked == UINT64_MAX); /* it may have been done */
     int64_t at_ms = step_at(w, NOW);
     assert_true(at_ms > NOW && at_ms < NOW + 1000);
     step_at(w, at_ms - 1);
-    assert_true(asks_nothing(&w->desk));
+    assert_true(asks_nothing(&w->manual));
     assert_true(step_at(w, at_ms) == INT64_MAX);
-    struct op_settle *op = (struct op_settle *)asked(&w->desk, OP_SETTLE);
+    struct op_settle *op = (struct op_settle *)asked(&w->manual, OP_SETTLE);
     assert_int_equal(op->n, 2);
     assert_int_equal(op->now_ms, at_ms);
-    answer(&w->desk, &op->op, ERR_OK);
-    assert_int_equal(w->desk.told_count, 2);
-    assert_int_equal(w->desk.batches, 1);
+    answer(&w->manual, &op->op, ERR_OK);
+    assert_int_equal(w->manual.told_count, 2);
+    assert_int_equal(w->manual.batches, 1);
     end_batch(w);
 }
 
@@ -150,14 +150,14 @@ static void it_does_not_wait_for_a_time_that_was_set_back(void **state)
 {
     struct world *w = *state;
     submit(w, 1, DELIVER_AT_LEAST_ONCE);
-    answer(&w->desk, asked(&w->desk, OP_SETTLE), ERR_UNAVAILABLE);
+    answer(&w->manual, asked(&w->manual, OP_SETTLE), ERR_UNAVAILABLE);
     int64_t wait_ms = step_at(w, NOW) - NOW;
     struct moment back = { NOW - 3600000, NOW };
     assert_int_equal(reaper_step(&w->reaper, back, 0, true), back.wall_ms + wait_ms);
     back.wall_ms += wait_ms;
     back.steady_ms += wait_ms;
     reaper_step(&w->reaper, back, 0, true);
-    answer(&w->desk, asked(&w->desk, OP_SETTLE), ERR_OK);
+    answer(&w->manual, asked(&w->manual, OP_SETTLE), ERR_OK);
     end_batch(w);
 }
 
@@ -165,14 +165,14 @@ static void only_what_was_not_refused_by_its_fence_is_counted(void **state)
 {
     struct world *w = *state;
     submit(w, 3, DELIVER_AT_MOST_ONCE);
-    struct op_settle *op = (struct op_settle *)asked(&w->desk, OP_SETTLE);
+    struct op_settle *op = (struct op_settle *)asked(&w->manual, OP_SETTLE);
     op->v[0].ret_state = op->v[1].ret_state = TASK_FAILED;
     op->v[1].stale = true;
     op->v[2].ret_state = TASK_CANCELLED; /* its run was stopped meanwhile */
-    answer(&w->desk, &op->op, ERR_OK);
-    assert_int_equal(w->desk.told_count, 3); /* whoever holds one lets go of it */
-    assert_int_equal(metric_count(w->desk.metrics, METRIC_TASKS_RECOVERED), 2);
-    assert_int_equal(metric_count(w->desk.metrics, METRIC_TASKS_FAILED), 1);
+    answer(&w->manual, &op->op, ERR_OK);
+    assert_int_equal(w->manual.told_count, 3); /* whoever holds one lets go of it */
+    assert_int_equal(metric_count(w->manual.metrics, METRIC_TASKS_RECOVERED), 2);
+    assert_int_equal(metric_count(w->manual.metrics, METRIC_TASKS_FAILED), 1);
     end_batch(w);
 }
 
@@ -182,12 +182,12 @@ static void what_waits_is_left_to_others_by_who_gives_up(void **state)
     submit(w, 1, DELIVER_AT_LEAST_ONCE);
     reaper_stop(&w->reaper);
     assert_false(reaper_is_idle(&w->reaper)); /* it is under way */
-    answer(&w->desk, asked(&w->desk, OP_SETTLE), ERR_UNAVAILABLE);
-    assert_int_equal(w->desk.told_count, 0);
+    answer(&w->manual, asked(&w->manual, OP_SETTLE), ERR_UNAVAILABLE);
+    assert_int_equal(w->manual.told_count, 0);
     assert_int_equal(w->acknowledged, 0);
     assert_int_equal(w->over, 1);
     assert_true(step_at(w, NOW + 10000) == INT64_MAX);
-    assert_true(asks_nothing(&w->desk));
+    assert_true(asks_nothing(&w->manual));
     assert_int_equal(w->asked, 1);
 }
 
@@ -196,8 +196,8 @@ static void what_is_settled_when_it_is_stopped_is_acknowledged(void **state)
     struct world *w = *state;
     submit(w, 1, DELIVER_AT_LEAST_ONCE);
     reaper_stop(&w->reaper);
-    answer(&w->desk, asked(&w->desk, OP_SETTLE), ERR_OK);
-    assert_int_equal(w->desk.told_count, 1);
+    answer(&w->manual, asked(&w->manual, OP_SETTLE), ERR_OK);
+    assert_int_equal(w->manual.told_count, 1);
     end_batch(w);
 }
 
@@ -207,10 +207,10 @@ static void nothing_is_judged_before_it_is_prepared(void **state)
     w->prepares = true;
     submit(w, 1, DELIVER_AT_LEAST_ONCE);
     assert_int_equal(w->prepared, 1);
-    assert_true(asks_nothing(&w->desk));
+    assert_true(asks_nothing(&w->manual));
     reaper_prepared(&w->reaper);
     step_at(w, NOW);
-    answer(&w->desk, asked(&w->desk, OP_SETTLE), ERR_OK);
+    answer(&w->manual, asked(&w->manual, OP_SETTLE), ERR_OK);
     end_batch(w);
 }
 
@@ -223,7 +223,7 @@ static void who_is_stopped_before_the_verdicts_leaves_the_batch(void **state)
     assert_false(reaper_is_idle(&w->reaper));
     reaper_prepared(&w->reaper);
     assert_int_equal(w->over, 1);
-    assert_true(asks_nothing(&w->desk));
+    assert_true(asks_nothing(&w->manual));
 }
 
 static void where_nothing_is_found_it_asks_again_at_its_time(void **state)
@@ -247,7 +247,7 @@ static void what_needs_no_verdict_is_acknowledged_all_the_same(void **state)
     step_at(w, NOW);
     reaper_found(&w->reaper, 1); /* and judge adds none */
     step_at(w, NOW);
-    assert_true(asks_nothing(&w->desk));
+    assert_true(asks_nothing(&w->manual));
     end_batch(w);
 }
 

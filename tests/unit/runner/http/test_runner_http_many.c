@@ -232,13 +232,13 @@ static void count_done(struct run *run, const struct outcome *o)
     all->done++;
 }
 
-static void start_one(struct fixture *f, const struct crowd *crowd, struct ten_thousand *all, int host)
+static void start_one(struct fixture *f, const struct http_hosts *servers, struct ten_thousand *all, int host)
 {
     struct one *o = &all->v[all->count++];
     char name[16];
-    crowd_host(host, name);
+    http_hosts_address(host, name);
     snprintf(o->config, sizeof o->config, "{\"url\": \"http://%s:%d/\", \"method\": \"GET\"}", name,
-             crowd->ports[host]);
+             servers->ports[host]);
     o->task = (struct task){ .state = TASK_RUNNING,
                              .tenant = (int32_t)(all->count % 3),
                              .fence = 1,
@@ -260,35 +260,35 @@ static bool may_open(rlim_t descriptors)
 static void ten_thousand_are_in_flight_on_one_thread(void **state)
 {
     struct fixture *f = *state;
-    struct crowd crowd;
+    struct http_hosts servers;
     if (!may_open(IN_FLIGHT + SPARE_DESCRIPTORS)) {
         print_message("skipped: the limit of open files is below %d\n", IN_FLIGHT + SPARE_DESCRIPTORS);
         skip();
     }
-    assert_true(crowd_open(&crowd, HOSTS));
+    assert_true(http_hosts_open(&servers, HOSTS));
     struct ten_thousand *all = xnew(*all);
     for (int i = 0; i < BUSY_ONE; i++)
-        start_one(f, &crowd, all, 0);
+        start_one(f, &servers, all, 0);
     for (int i = 0; i < EACH * (HOSTS - 1); i++)
-        start_one(f, &crowd, all, 1 + i % (HOSTS - 1));
+        start_one(f, &servers, all, 1 + i % (HOSTS - 1));
     struct runner_http *r = container_of(runner(f), struct runner_http, base);
-    while (crowd.seen->held < IN_FLIGHT)
+    while (servers.seen->held < IN_FLIGHT)
         uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(r->running, IN_FLIGHT);
     assert_int_equal(r->open, all->count); /* the others wait in this host's queue */
-    assert_int_equal(crowd.seen->host[0].open, 256);
+    assert_int_equal(servers.seen->host[0].open, 256);
     assert_int_equal(all->done, 0);
-    crowd_release(&crowd);
+    http_hosts_release(&servers);
     while (all->done < all->count)
         uv_run(&f->loop, UV_RUN_ONCE);
     int requests = 0;
     for (int host = 0; host < HOSTS; host++) {
-        assert_in_range(crowd.seen->host[host].open_max, 1, 256);
-        requests += crowd.seen->host[host].requests;
+        assert_in_range(servers.seen->host[host].open_max, 1, 256);
+        requests += servers.seen->host[host].requests;
     }
     assert_int_equal(requests, all->count);
     free(all);
-    crowd_close(&crowd);
+    http_hosts_close(&servers);
 }
 
 int main(void)
