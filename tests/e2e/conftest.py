@@ -34,7 +34,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Modules have names of their own, so that tests import the harness, and what another test offers, from whichever folder it is in.
-sys.path[:0] = sorted({str(path.parent) for path in (ROOT / "tests/e2e").glob("*/test_*.py")} | {str(ROOT / "tests/support")})
+sys.path[:0] = sorted({str(path.parent) for path in (ROOT / "tests/e2e").glob("*/test_*.py")} | {str(ROOT / "tests/support/servers")})
 import passed_tests  # noqa: E402  pylint: disable=wrong-import-position
 
 BUILD = pathlib.Path(os.environ.get("BELFRY_BUILD", ROOT / "build")).resolve()
