@@ -307,6 +307,13 @@ def test_a_wide_comment_is_caught_and_a_wide_string_is_not(tree):
     assert tree({"src/core/a.c": 'const char *a = "' + "x" * 120 + '";\n'}) == []
 
 
+def test_a_test_that_is_not_there_is_not_cited(tree):
+    text = "/* tests/e2e/test_gone.py and tests/unit/core/test_a.c show it */\n"
+    found = tree({"src/core/a.c": text, "tests/unit/core/test_a.c": "int a;\n", "tests/unit/meson.build": "'a'\n"})
+    assert "src/core/a.c:1: tests/e2e/test_gone.py does not exist; cite one that does" in found
+    assert not [f for f in found if "test_a.c does not exist" in f]
+
+
 def test_a_page_that_is_not_there_is_not_cited(tree):
     text = "/* see docs/decisions/0001-gone.md */\n"
     assert "docs/decisions/0001-gone.md does not exist" in tree({"src/core/a.c": text})[0]
