@@ -19,14 +19,14 @@ LONG = "static int long_one(int a)\n{\n" + "    a++;\n" * 60 + "    return a;\n}
 
 @pytest.fixture
 def tree(tmp_path):
-    """plant({path: text}) writes files, a README and a meson.build beside what lies in src/, and returns the breaches."""
+    """plant({path: text}) writes files, a README and a meson.build beside what lies in src/ and tests/, and returns the breaches."""
     def plant(files):
         for path, text in files.items():
             file = tmp_path / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text if isinstance(text, bytes) else text.encode())
             readme, listing = file.parent / "README.md", file.parent / "meson.build"
-            if path.startswith("src/") and path.count("/") > 1 and not readme.exists():
+            if path.startswith(("src/", "tests/")) and path.count("/") > 1 and not readme.exists():
                 readme.write_text(README)
             if path.endswith(".c") and path.count("/") > 1 and "meson.build" not in "".join(files):
                 with listing.open("a") as f:
@@ -171,9 +171,11 @@ def test_every_layer_is_held_to_its_row(tree):
 
 
 def test_folder_without_readme_is_caught(tree, tmp_path):
-    tree({"src/core/a.c": "int a;\n"})
-    (tmp_path / "src/core/README.md").unlink()
-    assert tree({"x.md": "x\n"})[0].startswith("src/core/README.md:1: a folder of src/ without README.md; ")
+    tree({"src/core/a.c": "int a;\n", "tests/e2e/cli/test_a.py": "a = 1\n", "tests/unit/core/test_a.c": "int a;\n"})
+    for folder in ("src/core", "tests/e2e/cli", "tests/unit/core"):
+        (tmp_path / folder / "README.md").unlink()
+    found = tree({"x.md": "x\n", "tests/unit/meson.build": "'a'\n"})
+    assert [f.split("; ")[0] for f in found] == [f"{folder}/README.md:1: a folder without README.md" for folder in ("src/core", "tests/e2e/cli")]
 
 
 def test_readme_of_another_shape_is_caught(tree):
@@ -185,6 +187,8 @@ def test_readme_that_names_a_missing_file_is_caught(tree):
     text = README.replace("c\n", "`a.c`, then `gone.h`\n")
     found = tree({"src/core/README.md": text, "src/core/a.c": "int a;\n"})
     assert found == ["src/core/README.md:3: gone.h does not exist; name a file that does"]
+    found = tree({"tests/e2e/README.md": README.replace("c\n", "`a.py`, then `cli/gone.py`\n"), "tests/e2e/a.py": "a = 1\n"})
+    assert found[1:] == ["tests/e2e/README.md:3: cli/gone.py does not exist; name a file that does"]
 
 
 def test_source_unknown_to_meson_is_caught(tree):
@@ -195,6 +199,8 @@ def test_source_unknown_to_meson_is_caught(tree):
 def test_test_unknown_to_meson_is_caught(tree):
     found = tree({"tests/unit/test_a.c": "int a;\n", "tests/unit/test_b.c": "int b;\n", "tests/unit/meson.build": "[\n  'b',\n]\n"})
     assert found == ["tests/unit/test_a.c:1: not in tests/unit/meson.build; add 'a' there"]
+    found = tree({"tests/unit/core/time/test_c.c": "int c;\n", "src/core/time/meson.build": ""})
+    assert "tests/unit/core/time/test_c.c:1: not in tests/unit/meson.build; add 'c' there" in found
 
 
 def test_listed_function_may_stay_as_long_as_it_is(tree):
@@ -284,9 +290,28 @@ def test_a_crowded_folder_is_caught(tree):
     assert tree(files) == [f"src/core/README.md:1: {len(files)} files, {tidy.FOLDER_FILES_MAX} are allowed; make it two folders"]
 
 
+def test_a_crowded_folder_of_tests_is_caught(tree):
+    files = {f"tests/e2e/f{i}.py": "a = 1\n" for i in range(tidy.FOLDER_FILES_MAX + 1)}
+    assert tree(files) == [f"tests/e2e/README.md:1: {len(files)} files, {tidy.FOLDER_FILES_MAX} are allowed; make it two folders"]
+
+
+def test_unit_tests_stand_in_folders_of_src(tree):
+    found = tree({"src/core/time/a.c": "int a;\n", "tests/unit/core/time/test_a.c": "int a;\n", "tests/unit/core/test_b.c": "int b;\n",
+                  "tests/unit/core/tz/test_c.c": "int c;\n", "src/core/b.c": "int b;\n", "tests/unit/meson.build": "'a', 'b', 'c'\n"})
+    assert [f for f in found if "stands for" in f] == \
+        ["tests/unit/core/tz/test_c.c:1: tests/unit/core/tz stands for no folder of src/; put it where its module is in src/"]
+
+
 def test_a_wide_comment_is_caught_and_a_wide_string_is_not(tree):
     assert "wrap the comment" in tree({"src/core/a.c": "/* " + "x" * 120 + " */\n"})[0]
     assert tree({"src/core/a.c": 'const char *a = "' + "x" * 120 + '";\n'}) == []
+
+
+def test_a_test_that_is_not_there_is_not_cited(tree):
+    text = "/* tests/e2e/test_gone.py and tests/unit/core/test_a.c show it */\n"
+    found = tree({"src/core/a.c": text, "tests/unit/core/test_a.c": "int a;\n", "tests/unit/meson.build": "'a'\n"})
+    assert "src/core/a.c:1: tests/e2e/test_gone.py does not exist; cite one that does" in found
+    assert not [f for f in found if "test_a.c does not exist" in f]
 
 
 def test_a_page_that_is_not_there_is_not_cited(tree):

@@ -13,7 +13,7 @@ By default it is standalone, and the cluster too for tests marked cluster(when="
     @pytest.mark.standalone("why")   needs one node
     @pytest.mark.text("why")         is about what the API or a command says, which does not depend on who runs tasks: the cluster stands for the fleets
     @pytest.mark.shared              the same, and it leaves no trace
-Most tests have a server of their own. Those that are marked shared or tenant share one with others: sharing.py.
+Most tests have a server of their own. Those that are marked shared or tenant share one with others: harness/sharing.py.
 """
 
 import dataclasses
@@ -32,10 +32,11 @@ import zlib
 
 import pytest
 
-import passed_tests
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/support"))
+# Modules have names of their own, so that tests import the harness, and what another test offers, from whichever folder it is in.
+sys.path[:0] = sorted({str(path.parent) for path in (ROOT / "tests/e2e").glob("*/test_*.py")} | {str(ROOT / "tests/support/servers")})
+import passed_tests  # noqa: E402  pylint: disable=wrong-import-position
+
 BUILD = pathlib.Path(os.environ.get("BELFRY_BUILD", ROOT / "build")).resolve()
 RELEASE_BUILD = pathlib.Path(os.environ.get("BELFRY_TEST_RELEASE", BUILD)).resolve()
 TIMEOUT_S = 20

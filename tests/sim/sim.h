@@ -337,7 +337,7 @@ struct gates {
     struct uuid poison;
 };
 
-enum { NODES_MAX = 4 };
+enum { NODES_MAX = 4, UNHEARD_US = 3000000 /* that a node may be silent after a fault */ };
 
 /* A process on a machine of its own. */
 struct sim_node {
@@ -452,12 +452,12 @@ void sim_writer_init(struct sim_node *n);
 void sim_writer_crash(struct sim_node *n); /* submitted operations are applied or not; the node gets no answer */
 void sim_writer_answer_ghosts(struct sim_node *n);
 
-/* plant.c: the store below the writer, with the planted bugs. */
+/* planted_bugs.c: the store below the writer, with the planted bugs. */
 enum err plant_apply(struct sim *s, struct op *const *ops, size_t n, struct error *e);
 bool plant_swallows(struct sim_node *n, struct op *op);
 void plant_store(struct sim *s); /* a bug of the store itself */
 
-/* plant_wrap.c: planted bugs inside the node. */
+/* planted_bugs_wrap.c: planted bugs inside the node. */
 void plant_wrap(struct sim *s); /* of this run; NULL: none */
 
 /* ports.c: queue and events that fail, repeat and reorder; time zones that are gone; the receiver behind the runner. */

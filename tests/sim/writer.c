@@ -219,7 +219,6 @@ static bool has_beat(struct op *const *batch, size_t n)
 
 static void hand_in(struct sim_node *node, struct op *const *batch, size_t n)
 {
-    enum { UNHEARD_US = 3000000 };
     struct sim *s = node->sim;
     bool failed = true;
     bool reaches = s->plant == PLANT_NO_GAP && node->number == 0; /* as if it had seen the other nodes all the time */

@@ -4,11 +4,11 @@
 #include "check.h"
 #include "platform/clock_system.h"
 #include "runner/http/internal.h"
-#include "target.h"
+#include "stub_server.h"
 
 struct fixture {
     uv_loop_t loop;
-    struct target target;
+    struct stub_server target;
     struct runner *runner;
     struct runner_http_setup setup;
 };
@@ -30,7 +30,7 @@ static inline int setup_fixture(void **state)
 {
     struct fixture *f = xnew(*f);
     uv_loop_init(&f->loop);
-    target_open(&f->target, &f->loop);
+    stub_server_open(&f->target, &f->loop);
     f->setup = RUNNER_HTTP_SETUP;
     f->setup.guard.allow_loopback = true;
     snprintf(name_servers, sizeof name_servers, "127.0.0.1:%d", f->target.names_port);
@@ -43,7 +43,7 @@ static inline int teardown_fixture(void **state)
 {
     struct fixture *f = *state;
     runner_free(f->runner);
-    target_close(&f->target);
+    stub_server_close(&f->target);
     int rc = uv_loop_close(&f->loop);
     free(f);
     return rc;

@@ -2,7 +2,7 @@
 /* tests/support/sqlite_fixture.h - an SQLite store in its own directory, a few tasks, and the operations that most
  * tests start with. */
 #include "check.h"
-#include "late_twins.h"
+#include "late_lanes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,10 +124,10 @@ static inline enum err try_apply(struct fixture *f, struct op *op, struct error 
 static inline void apply(struct fixture *f, struct op *op)
 {
     struct error e = { 0 };
-    struct late_twins twins;
-    late_twins_add(&twins, op);
+    struct late_lanes late;
+    late_lanes_add(&late, op);
     assert_ok(try_apply(f, op, &e), &e);
-    late_twins_fold(&twins);
+    late_lanes_fold(&late);
     assert_ok(op->rc, &op->error);
 }
 

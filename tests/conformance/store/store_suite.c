@@ -1,5 +1,5 @@
 /* Holds each adapter to port/store.h: store_suite [adapter]. Each sentence there is a test in one of the
- * store_suite_*.c. */
+ * folders beside this file. */
 #include <stdio.h>
 
 #include "store_world.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "late_twins.h"
+#include "late_lanes.h"
 
 const struct store_adapter *adapter_under_test;
 
@@ -49,11 +49,11 @@ void world_apply_all(struct world *w, struct op **ops, size_t n)
 
 enum err world_apply(struct world *w, struct op *op)
 {
-    struct late_twins twins = { 0 };
+    struct late_lanes late = { 0 };
     if (w->claims_late)
-        late_twins_add(&twins, op);
+        late_lanes_add(&late, op);
     world_apply_all(w, &op, 1);
-    late_twins_fold(&twins);
+    late_lanes_fold(&late);
     return op->rc;
 }
 

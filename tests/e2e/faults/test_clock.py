@@ -5,7 +5,7 @@ import pytest
 
 from server import at, now_ms, to_ms, until
 
-pytestmark = pytest.mark.standalone("no test sets the clock of a database; test_cluster_clock.py sets those of nodes")
+pytestmark = pytest.mark.standalone("no test sets the clock of a database; test_cluster_faults.py sets those of nodes")
 
 HOUR_MS = 3600 * 1000
 
