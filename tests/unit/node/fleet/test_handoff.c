@@ -7,7 +7,7 @@
 
 #define NOW 1772532000000LL
 
-struct desk {
+struct world {
     struct writer writer;
     struct op *op; /* the one in flight */
     struct handoff *handoff;
@@ -15,24 +15,24 @@ struct desk {
     int refused;
 };
 
-static struct desk *the_desk;
+static struct world *the_world;
 
 static void submit(struct writer *w, struct op *op)
 {
     (void)w;
-    assert_null(the_desk->op);
-    the_desk->op = op;
+    assert_null(the_world->op);
+    the_world->op = op;
 }
 
 static void refused(void *context)
 {
-    ((struct desk *)context)->refused++;
+    ((struct world *)context)->refused++;
 }
 
 static int setup(void **state)
 {
     static const struct writer_ops ops = { submit };
-    struct desk *d = the_desk = xnew(*d);
+    struct world *d = the_world = xnew(*d);
     d->writer.ops = &ops;
     d->node.b[0] = 5;
     d->handoff = handoff_new(
@@ -41,14 +41,14 @@ static int setup(void **state)
     return 0;
 }
 
-static const struct op_handoff *asked(const struct desk *d)
+static const struct op_handoff *asked(const struct world *d)
 {
     assert_non_null(d->op);
     assert_int_equal(d->op->kind, OP_HANDOFF);
     return (const struct op_handoff *)d->op;
 }
 
-static void answer(struct desk *d, enum err rc)
+static void answer(struct world *d, enum err rc)
 {
     struct op *op = take(d->op);
     op->rc = rc;
@@ -59,7 +59,7 @@ static void answer(struct desk *d, enum err rc)
 
 static int teardown(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
     handoff_free(d->handoff);
     free(d);
     return 0;
@@ -72,7 +72,7 @@ static struct uuid claim(int n)
 
 static void many_claims_are_one_operation(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
     handoff_claim(d->handoff, claim(1), 11);
     handoff_claim(d->handoff, claim(2), 12);
     assert_false(handoff_is_idle(d->handoff));
@@ -93,7 +93,7 @@ static void many_claims_are_one_operation(void **state)
 
 static void one_that_failed_is_asked_again(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
     handoff_claim(d->handoff, claim(1), 11);
     handoff_step(d->handoff, both_at(NOW));
     answer(d, ERR_UNAVAILABLE);
@@ -108,7 +108,7 @@ static void one_that_failed_is_asked_again(void **state)
 
 static void who_is_dead_is_told_and_hands_nothing_over(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
     handoff_claim(d->handoff, claim(1), 11);
     handoff_step(d->handoff, both_at(NOW));
     answer(d, ERR_CONFLICT);
@@ -121,7 +121,7 @@ static void who_is_dead_is_told_and_hands_nothing_over(void **state)
 
 static void what_was_asked_for_before_it_was_forgotten_is_not_counted_among_the_next(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
     handoff_claim(d->handoff, claim(1), 11);
     handoff_claim(d->handoff, claim(2), 12);
     handoff_step(d->handoff, both_at(NOW));
