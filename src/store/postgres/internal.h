@@ -343,7 +343,7 @@ enum err pg_read_changes(struct store_postgres *s, struct error *e) must_use; /*
 enum err pg_send_claims(struct store_postgres *s, struct error *e) must_use;
 /* The audit rows of the operations that succeeded. */
 enum err pg_send_audit(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
-/* Their hits (incident/records.c). */
+/* Their hits (record/incidents.c). */
 enum err pg_send_hits(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
 enum err pg_send_checks(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
 

@@ -511,7 +511,7 @@ enum err sqlite_audit_write(struct store_sqlite *s, struct op *const *ops, size_
 enum err sqlite_audit_purge(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *count,
                             struct error *e) must_use;
 
-/* ---- hits, incidents and messages (incident/records.c) ---- */
+/* ---- hits, incidents and messages (record/incidents.c) ---- */
 
 /* Writes the hits of the operations that succeeded. */
 enum err sqlite_hits_write(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e) must_use;
