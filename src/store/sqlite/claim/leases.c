@@ -1,6 +1,6 @@
 /* Leases of tasks, under which external workers run them: writing and deleting them, OP_LEASE_RENEW,
  * OP_LEASES_EXPIRED. */
-#include "store/sqlite/internal.h"
+#include "store/sqlite/reader/reader.h"
 
 enum err sqlite_task_lease_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms,
                                struct error *e)

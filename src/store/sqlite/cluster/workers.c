@@ -1,7 +1,7 @@
 /* OP_WORKER_REPORT, and queries over workers. There are few workers: no statement here needs an index. */
 #include <stdlib.h>
 
-#include "store/sqlite/internal.h"
+#include "store/sqlite/reader/reader.h"
 
 /* Whether the report changes which workers live, and what they can run. */
 static enum err sqlite_worker_changes(struct store_sqlite *s, const struct worker_row *now, struct arena *a, bool *ret,

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "store/sqlite/internal.h"
+#include "store/sqlite/reader/reader.h"
 
 #define TASKS "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks INDEXED BY "
 #define DOWN  " ORDER BY id DESC LIMIT ?3"

@@ -1,7 +1,7 @@
 /* Reads records other than tasks: API keys, dedupe keys, the catalog; and dead letters grouped by cause. */
 #include <stdlib.h>
 
-#include "store/sqlite/internal.h"
+#include "store/sqlite/reader/reader.h"
 
 /* ---- API keys and dedupe keys ---- */
 

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "port/store/operation_table.h"
-#include "store/sqlite/internal.h"
+#include "store/sqlite/reader/reader.h"
 
 enum err sqlite_audit_write(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e)
 {

@@ -1,5 +1,5 @@
 /* Hits, and OP_FOLD: the records of incidents, messages, checks and pauses. */
-#include "store/sqlite/internal.h"
+#include "store/sqlite/reader/reader.h"
 
 /* ---- hits ---- */
 

@@ -1,5 +1,6 @@
 /* OP_STATS: a node's minute is one row for each tenant. OP_PURGE merges rows into coarser ones, the oldest first: it
  * adds them to a row of the next grain, and deletes them. */
+#include "store/sqlite/reader/reader.h"
 #include "store/sqlite/retention/purge.h"
 
 enum err sqlite_stats(struct store_sqlite *s, struct op *base)

@@ -1,5 +1,5 @@
 /* OP_BREAKERS, and reading breakers. Only those that are not closed have a row: there are few. */
-#include "store/sqlite/internal.h"
+#include "store/sqlite/reader/reader.h"
 
 static enum err sqlite_breaker_change(struct store_sqlite *s, const struct breaker_change *c, struct error *e)
 {

@@ -1,7 +1,7 @@
 /* Checks of inserts and puts beyond their own rows: the limits of a tenant, and calendars that must exist. Tasks are
  * counted after they were inserted, together with counts of this transaction that are not written yet: the operation
  * runs in a savepoint. */
-#include "store/sqlite/internal.h"
+#include "store/sqlite/reader/reader.h"
 
 /* ---- limits ---- */
 
