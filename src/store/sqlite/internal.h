@@ -13,7 +13,7 @@
 #include "store/sqlite/statements.h"
 #include "store/sqlite/store_sqlite.h"
 
-/* ---- fences (cluster_settings.c) ---- */
+/* ---- fences (fences.c) ---- */
 
 /* When the store is opened: raises the floor if the file is a copy. */
 enum err sqlite_fences_open(struct conn *c, const char *path, int64_t now_ms, int64_t *ret_floor,
@@ -61,7 +61,7 @@ void checkpointer_stop(struct checkpointer *k); /* leaves the write-ahead log em
 
 /* ---- the writer (store_sqlite.c); one file for each group of operations ---- */
 
-/* Tasks that became final in a transaction, for the table `ended` (purge.c). */
+/* Tasks that became final in a transaction, for the table `ended` (deferred_writes.c). */
 struct ended {
     struct ended_task {
         int64_t completed_ms, rid;
@@ -82,7 +82,7 @@ struct store_sqlite {
     int64_t *rids;        /* their rids */
     size_t scratch_cap;
     struct ended ended;
-    int64_t fence_floor; /* cluster_settings.c */
+    int64_t fence_floor; /* fences.c */
     struct uuid strand;  /* audit.c, like the next */
     int64_t audit_seq;
     bool can_shrink; /* the file has incremental auto_vacuum, so it can shrink */
@@ -146,6 +146,10 @@ enum err sqlite_claim_join(struct store_sqlite *s, struct uuid claim, int64_t ri
 /* Inserts one task; *ret_new is false if its id exists already. */
 enum err sqlite_insert_task(struct store_sqlite *s, const struct task *t, bool *ret_new, struct error *e) must_use;
 
+/* OP_INSERT of one task that depends on none. *ret_new is false if the same task is there already. */
+enum err sqlite_insert_or_same(struct store_sqlite *s, const struct task *t, struct uuid takes_over, bool *ret_new,
+                               struct error *e) must_use;
+
 /* Inserts the record of an idempotency key; NULL: none. *ret_rowid is its rowid: an operation without a savepoint
  * deletes it by that if it fails later. */
 enum err sqlite_idempotency_put(struct store_sqlite *s, const struct idempotency *i, int64_t *ret_rowid,
@@ -156,6 +160,10 @@ enum err sqlite_idempotency_delete(struct store_sqlite *s, int64_t rowid, struct
 void sqlite_ended_note(struct store_sqlite *s, int64_t rid, enum task_state state, int64_t completed_ms);
 /* Writes the entries of operations that succeeded so far. */
 enum err sqlite_ended_write(struct store_sqlite *s, struct error *e) must_use;
+/* The same for the counts of tasks. */
+enum err sqlite_write_tallies(struct store_sqlite *s, struct error *e) must_use;
+/* Completes the changes that are told (port/store/changes.h 7). */
+enum err sqlite_read_changes(struct store_sqlite *s, struct error *e) must_use;
 
 /* ---- audit rows (audit.c) ---- */
 

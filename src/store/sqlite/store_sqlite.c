@@ -3,7 +3,6 @@
  * nothing has happened, and the state cached in memory (lanes, counts) must not say otherwise. */
 #include "store/sqlite/store_sqlite.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "port/crypto.h"
@@ -15,96 +14,6 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 static struct store_sqlite *sqlite_store_of(struct store *s)
 {
     return container_of(s, struct store_sqlite, base);
-}
-
-/* ---- counts ---- */
-
-static enum err sqlite_write_tallies(struct store_sqlite *s, struct error *e)
-{
-    sqlite3_stmt *st = writer_stmt(s, ST_COUNT_ADD);
-    for (size_t i = 0; i < s->of_transaction.n; i++) {
-        const struct tally *t = &s->of_transaction.v[i];
-        for (int state = 0; state <= TASK_EXPIRED; state++) {
-            if (t->n[state] == 0)
-                continue;
-            sqlite3_bind_int(st, 1, t->tenant);
-            sqlite3_bind_int(st, 2, state);
-            sqlite3_bind_int64(st, 3, t->n[state]);
-            if (conn_run(&s->conn, st, e))
-                return e->code;
-        }
-    }
-    return ERR_OK;
-}
-
-/* ---- changes that are told ---- */
-
-static enum err sqlite_read_change(struct store_sqlite *s, struct task_change *c, struct error *e)
-{
-    struct change_list *l = s->base.changes;
-    sqlite3_stmt *st = writer_stmt(s, ST_TASK_CHANGED);
-    const struct lane_row *lane;
-    bool row;
-    (void)bind_uuid(st, 1, &c->task.id);
-    if (conn_step(&s->conn, st, &row, e) || !row)
-        return s->conn.failed;
-    if (lanes_at(&s->conn, sqlite3_column_int64(st, 4), &lane, e))
-        return e->code;
-    struct str queue = row_text(st, 5);
-    c->task.tenant = sqlite3_column_int(st, 0);
-    c->task.kind = (enum task_kind)sqlite3_column_int(st, 1);
-    c->task.parent = row_uuid(st, 2);
-    c->task.run = row_uuid(st, 3);
-    c->task.queue = change_text(l, queue.n ? queue : lane->lane.queue);
-    c->task.attempts = sqlite3_column_int(st, 6);
-    c->task.fence = sqlite3_column_int64(st, 7);
-    c->task.trace = change_text(l, row_text(st, 8));
-    c->task.last_error = change_has_reason(c) ? change_text(l, row_text(st, 9)) : (struct str){ 0 };
-    sqlite3_reset(st);
-    return ERR_OK;
-}
-
-static enum err sqlite_read_changes(struct store_sqlite *s, struct error *e)
-{
-    for (size_t i = 0; s->base.changes && i < s->base.changes->n; i++)
-        if (sqlite_read_change(s, &s->base.changes->v[i], e))
-            return e->code;
-    return ERR_OK;
-}
-
-/* ---- building results ---- */
-
-void scratch_grow(struct store_sqlite *s, size_t n)
-{
-    if (n < s->scratch_cap)
-        return;
-    s->scratch_cap = s->scratch_cap * 2 + 64;
-    s->scratch = xrealloc(s->scratch, s->scratch_cap * sizeof *s->scratch);
-    s->rids = xrealloc(s->rids, s->scratch_cap * sizeof *s->rids);
-}
-
-enum err scratch_read(struct store_sqlite *s, sqlite3_stmt *st, size_t n, struct arena *a, struct error *e)
-{
-    scratch_grow(s, n);
-    s->scratch[n] = (struct task){ 0 };
-    s->rids[n] = sqlite3_column_int64(st, AT_rid);
-    return row_read(&s->conn, st, AT_rid + 1, &table_tasks, a, &s->scratch[n], e);
-}
-
-enum err scratch_read_due(struct store_sqlite *s, sqlite3_stmt *st, size_t n, struct arena *a, struct error *e)
-{
-    scratch_grow(s, n);
-    struct task *t = &s->scratch[n];
-    *t = (struct task){ 0 };
-    s->rids[n] = sqlite3_column_int64(st, AT_rid);
-    if (row_read(&s->conn, st, AT_rid + 1, &table_due, a, t, e))
-        return e->code;
-    return row_read_gates(st, AT_gates, a, t, e);
-}
-
-enum err scratch_take(struct store_sqlite *s, size_t n, struct arena *a, struct tasks *ret, struct error *e)
-{
-    return reader_copy_tasks(s->scratch, n, a, ret, e);
 }
 
 /* ---- apply ---- */

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "store/common/edits.h"
-#include "store/sqlite/internal.h"
+#include "store/sqlite/reader/reader.h"
 
 static_assert(CATALOG_JOB == 4, "the index catalog_jobs and ST_JOBS_OLD name it by this number");
 
@@ -79,4 +79,60 @@ enum err sqlite_catalog(struct store_sqlite *s, struct op *base)
         if (sqlite_catalog_change(s, &op->v[i], op->now_ms, e))
             return e->code;
     return ERR_OK;
+}
+
+/* ---- reading ---- */
+
+enum err reader_sqlite_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
+                                   struct arena *a, struct catalog_entry *ret, struct error *e)
+{
+    struct reader_sqlite *r = reader_sqlite_of(base);
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_CATALOG);
+    struct catalog_entry x = { 0 };
+    bool found;
+    sqlite3_bind_int(st, 1, (int)kind);
+    sqlite3_bind_int(st, 2, tenant);
+    (void)bind_str(st, 3, name);
+    if (reader_sqlite_read_one(r, st, &table_catalog, a, &x, &found, e))
+        return e->code;
+    if (!found)
+        return reader_not_found("entry", e);
+    *ret = x;
+    return ERR_OK;
+}
+
+static enum err reader_sqlite_read_catalog_page(struct reader_sqlite *r, sqlite3_stmt *st, size_t limit,
+                                                struct arena *a, struct catalog_page *page, struct error *e)
+{
+    for (bool row;;) {
+        if (conn_step(&r->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            return ERR_OK;
+        if (page->entries.n == limit) {
+            page->more = true;
+            return ERR_OK;
+        }
+        if (row_read(&r->conn, st, 1, &table_catalog, a, &page->entries.v[page->entries.n++], e))
+            return e->code;
+    }
+}
+
+enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_filter *f, struct arena *a,
+                                    struct catalog_page *ret, struct error *e)
+{
+    struct reader_sqlite *r = reader_sqlite_of(base);
+    sqlite3_stmt *st = conn_stmt(&r->conn, f->all_tenants ? RD_CATALOG_LIST_ALL : RD_CATALOG_LIST);
+    struct catalog_page page = { .entries.v = arena_array(a, struct catalog_entry, f->limit) };
+    if (!page.entries.v)
+        return reader_no_room(e);
+    sqlite3_bind_int(st, 1, (int)f->kind);
+    sqlite3_bind_int(st, 2, !f->all_tenants ? f->tenant : f->after.n ? f->after_tenant : -1);
+    (void)bind_str(st, 3, f->after);
+    sqlite3_bind_int64(st, 4, (int64_t)f->limit + 1);
+    enum err rc = reader_sqlite_read_catalog_page(r, st, f->limit, a, &page, e);
+    sqlite3_reset(st);
+    if (!rc)
+        *ret = page;
+    return rc;
 }

@@ -1,6 +1,7 @@
 #pragma once
-/* store/sqlite/claim/claim.h - shared by the parts of OP_CLAIM: claim.c walks the lanes; claim_line.c merges the lanes
- * of a line; sharing/slot_gate.c reads and changes the rows of tasks that need slots (store/common/slots.h). */
+/* store/sqlite/claim/claim.h - shared by the operations on claims. OP_CLAIM: claim.c walks the lanes; claim_line.c
+ * merges the lanes of a line; sharing/slot_gate.c reads and changes the rows of tasks that need slots
+ * (store/common/slots.h). */
 #include "store/sqlite/internal.h"
 
 /* The progress of a claim. */
@@ -39,3 +40,20 @@ enum err sqlite_claim_read_candidate(struct store_sqlite *s, sqlite3_stmt *st, s
 /* Whether an earlier occurrence of the same recurring task is still to come and needs the overlap slot. */
 enum err sqlite_slot_has_earlier(struct store_sqlite *s, const struct task *t, bool *ret, struct error *e) must_use;
 bool sqlite_claim_is_taken(struct gate *g, const struct slot_row *r);
+
+/* ---- tasks that left their claims (claimed.c) ---- */
+
+enum { CLAIMS_LEFT_MAX = 16 };
+
+/* Tasks that left their claims, counted by claim: most tasks of an operation come from a few claims. */
+struct claims_left {
+    struct uuid claim[CLAIMS_LEFT_MAX];
+    int64_t count[CLAIMS_LEFT_MAX];
+    size_t n, last;
+};
+
+/* Counts a task that has left a claim. The counts are written by sqlite_claims_left_write, and earlier if there are too
+ * many claims. */
+enum err sqlite_claims_left_add(struct store_sqlite *s, struct claims_left *l, struct uuid claim,
+                                struct error *e) must_use;
+enum err sqlite_claims_left_write(struct store_sqlite *s, struct claims_left *l, struct error *e) must_use;

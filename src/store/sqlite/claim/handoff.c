@@ -1,9 +1,10 @@
-/* OP_HANDOFF, OP_HANDED_OFF and OP_RUNNING. The row of a claim lists rids only: the rows of the tasks say which of them
- * still run, and their ids. */
+/* OP_HANDOFF, OP_HANDED_OFF, OP_RUNNING and OP_RETAKE. The row of a claim lists rids only: the rows of the tasks say
+ * which of them still run, and their ids. */
 #include <endian.h>
 #include <stdlib.h>
 
-#include "store/sqlite/internal.h"
+#include "core/task/fence.h"
+#include "store/sqlite/claim/claim.h"
 
 enum err sqlite_handoff(struct store_sqlite *s, struct op *base)
 {
@@ -183,6 +184,63 @@ enum err sqlite_running(struct store_sqlite *s, struct op *base)
             return base->error.code;
         sqlite3_reset(st);
     }
+    return ERR_OK;
+}
+
+/* ---- OP_RETAKE: a new claim on RUNNING tasks ---- */
+
+/* Reads the task into entry *n of the scratch if it may be retaken, and increments *n. */
+static enum err sqlite_retake_read(struct store_sqlite *s, const struct op_retake *op, const struct fenced_id *name,
+                                   size_t *n, struct arena *a, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_RETAKEN);
+    bool row;
+    (void)bind_uuid(st, 1, &name->id);
+    sqlite3_bind_int64(st, 2, name->fence);
+    sqlite3_bind_int64(st, 3, (int64_t)min_of(op->max_bytes, (size_t)INT64_MAX));
+    enum err rc = conn_step(&s->conn, st, &row, e);
+    if (!rc && row)
+        rc = scratch_read(s, st, *n, a, e);
+    *n += !rc && row;
+    sqlite3_reset(st);
+    return rc;
+}
+
+static enum err sqlite_retake_mark(struct store_sqlite *s, const struct op_retake *op, struct tasks *taken,
+                                   struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_RETAKE);
+    struct claims_left l = { .n = 0 };
+    for (size_t i = 0; i < taken->n; i++) {
+        struct task *t = &taken->v[i];
+        t->fence = fence_after(t->fence, s->fence_floor);
+        sqlite3_bind_int64(st, 1, s->rids[i]);
+        (void)bind_uuid(st, 2, &op->claim);
+        sqlite3_bind_int64(st, 3, t->fence);
+        if (conn_run(&s->conn, st, e) || sqlite_claims_left_add(s, &l, t->claim, e))
+            return e->code;
+        t->claim = op->claim;
+    }
+    if (sqlite_claims_left_write(s, &l, e) || !taken->n)
+        return s->conn.failed;
+    return sqlite_claim_insert(s, &op->claim, &op->node, CLAIM_OWN, taken->n, e);
+}
+
+/* Writes only after every check that can fail by itself. */
+enum err sqlite_retake(struct store_sqlite *s, struct op *base)
+{
+    struct op_retake *op = (struct op_retake *)base;
+    struct error *e = &base->error;
+    struct tasks taken;
+    size_t n = 0;
+    if (sqlite_claim_check_new(s, &op->claim, &op->node, e))
+        return e->code;
+    for (size_t i = 0; i < op->n; i++)
+        if (sqlite_retake_read(s, op, &op->v[i], &n, &base->arena, e))
+            return e->code;
+    if (scratch_take(s, n, &base->arena, &taken, e) || sqlite_retake_mark(s, op, &taken, e))
+        return e->code;
+    op->ret = taken;
     return ERR_OK;
 }
 

@@ -1,9 +1,5 @@
-/* Reads, on the reader's own connection.
- *
- * A list walks one index downwards by id and checks every row against the filter. It walks in slices and gives up its
- * snapshot between them, so that the write-ahead log can be restarted however long a search takes. After LIST_VISIT_MAX
- * rows the page ends, even if few rows matched, with `more` and the position to continue from. So no page is slow,
- * whatever the filter. */
+/* A reader: the texts of its statements, its connection, and reading one task. The other reads are in list.c and its
+ * neighbours, and in the folders of their subjects. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -58,7 +54,7 @@ static const char *const reader_sql[] = {
                 "WHERE " SQL_NEAR "AND lane = ?1 AND due_ms <= ?2 AND NOT deleted "
                 "UNION ALL SELECT 1 FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR_UNTIL(
                     "?2") "AND lane = ?1 AND due_ms <= ?2 AND NOT deleted LIMIT ?3)"),
-    /* records other than tasks: reader_records.c */
+    /* other reads */
     [RD_KEYS] = "SELECT rowid" API_KEY_COLUMNS(
         SQL_NAME) " FROM api_keys WHERE tenant_id = ?1 AND expires_ms >= 0 AND parent IS NULL ORDER BY id LIMIT ?2",
     [RD_DEDUPE] = "SELECT d.task_id FROM dedupe d JOIN tasks t ON t.id = d.task_id "
@@ -120,7 +116,7 @@ static const char *const reader_sql[] = {
                      "AND state < " SQL_RUNNING " AND " UNSTARTED
                      ") + (SELECT count(*) FROM tasks INDEXED BY tasks_parent WHERE parent_id = ?1 "
                      "AND id >= ?2 AND state = " SQL_RUNNING " AND due_ms > ?3 AND " UNSTARTED ")",
-    /* runs: reader_runs.c */
+    /* runs: flow/reader_runs.c */
     [RD_LIST_RUNS] =
         TASKS "tasks_runs WHERE target = 4 AND run_id IS NULL AND ?1 IS NULL AND tenant_id = ?4 AND id < ?2" DOWN,
     [RD_DEFINITIONS] = "SELECT tenant_id, hash, text FROM definitions WHERE (tenant_id, hash) > (?1, ?2) "
@@ -148,8 +144,6 @@ static_assert(array_count(reader_sql) == RD_COUNT, "a statement without a text")
 static_assert(TASK_OCCURRENCE == 2 && TARGET_WORKFLOW == 4 && PLACE_KIND_DEADLINE == 2,
               "statements name them by number");
 
-enum { SLICE = 4000, DUE_MAX = COUNT_SLOW_MAX };
-
 enum err reader_sqlite_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct table *t, struct arena *a,
                                 void *row, bool *ret_found, struct error *e)
 {
@@ -160,6 +154,15 @@ enum err reader_sqlite_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const
     enum err rc = row_read(&r->conn, st, 1, t, a, row, e);
     sqlite3_reset(st);
     return rc;
+}
+
+void reader_sqlite_make_room(struct reader_sqlite *r, size_t tasks)
+{
+    if (tasks <= r->task_room)
+        return;
+    free(r->tasks);
+    r->tasks = xmalloc(tasks * sizeof *r->tasks);
+    r->task_room = tasks;
 }
 
 static enum err reader_sqlite_get(struct reader *base, int32_t tenant, struct uuid id, struct arena *a,
@@ -178,469 +181,23 @@ static enum err reader_sqlite_get(struct reader *base, int32_t tenant, struct uu
     return ERR_OK;
 }
 
-/* ---- walking down an index ---- */
-
-struct index_walk {
-    struct reader_sqlite *r;
-    sqlite3_stmt *st; /* ?1 is bound */
-    int32_t tenant;
-    int id_column;
-    struct uuid before; /* the id of the last visited row */
-    int64_t visited;
-    /* Checks the current row of st; sets *stop to end the walk at it. */
-    enum err (*visit)(struct index_walk *w, bool *stop, struct error *e);
-    void *context;
-    struct arena *arena;
-};
-
-static const struct uuid highest = { { 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
-                                       255 } };
-
-static enum err reader_sqlite_walk_slice(struct index_walk *w, int *ret_rows, bool *stop, struct error *e)
+enum err reader_sqlite_unstarted(struct reader *base, struct task *v, size_t n, int64_t now_ms, struct error *e)
 {
-    sqlite3_bind_blob(w->st, 2, w->before.b, sizeof w->before.b, SQLITE_TRANSIENT);
-    sqlite3_bind_int(w->st, 3, SLICE);
-    sqlite3_bind_int(w->st, 4, w->tenant);
-    int rows = 0;
-    enum err rc = ERR_OK;
-    while (!rc && !*stop) {
+    struct reader_sqlite *r = reader_sqlite_of(base);
+    sqlite3_stmt *st = conn_stmt(&r->conn, RD_UNSTARTED);
+    for (size_t i = 0; i < n; i++) {
         bool row;
-        rc = conn_step(&w->r->conn, w->st, &row, e);
-        if (rc || !row)
-            break;
-        rows++;
-        rc = w->visit(w, stop, e);
-        if (!*stop)
-            w->before = row_uuid(w->st, w->id_column);
-    }
-    sqlite3_reset(w->st);
-    *ret_rows = rows;
-    return rc;
-}
-
-/* Walks until a visit says stop, no row is left, or LIST_VISIT_MAX rows were visited (*ret_cut). */
-static enum err reader_sqlite_walk_down(struct index_walk *w, bool *ret_cut, struct error *e)
-{
-    bool stop = false;
-    int rows = SLICE;
-    w->before = uuid_is_nil(w->before) ? highest : w->before;
-    while (!stop && rows == SLICE && w->visited < LIST_VISIT_MAX) {
-        if (reader_sqlite_walk_slice(w, &rows, &stop, e))
-            return e->code;
-        w->visited += rows;
-    }
-    *ret_cut = !stop && rows == SLICE;
-    return ERR_OK;
-}
-
-/* ---- tasks ---- */
-
-static bool reader_sqlite_name_matches(struct str wanted, struct str name)
-{
-    return name_is_prefix(wanted) ? str_starts(name, str_sub(wanted, 0, wanted.n - 1)) : str_eq(name, wanted);
-}
-
-static bool reader_sqlite_kind_matches(const struct task_filter *f, sqlite3_stmt *st)
-{
-    int kind = sqlite3_column_int(st, AT_kind);
-    if (uuid_is_nil(f->parent) ? kind == TASK_OCCURRENCE && !f->occurrences
-                               : kind != TASK_OCCURRENCE || !uuid_eq(row_uuid(st, AT_parent_id), f->parent))
-        return false;
-    return !f->by_kind || kind == (f->recurring ? TASK_RECURRING : TASK_ONE_TIME);
-}
-
-/* Steps are listed with their runs only. */
-static bool reader_sqlite_run_matches(const struct task_filter *f, sqlite3_stmt *st)
-{
-    return sqlite3_column_type(st, AT_run_id) == SQLITE_NULL &&
-           (!f->runs || (sqlite3_column_int(st, AT_target) == TARGET_WORKFLOW &&
-                         sqlite3_column_int(st, AT_kind) != TASK_RECURRING));
-}
-
-static bool reader_sqlite_times_match(const struct task_filter *f, sqlite3_stmt *st)
-{
-    int64_t due_ms = sqlite3_column_int64(st, AT_due_ms), created_ms = sqlite3_column_int64(st, AT_created_ms);
-    return (!f->due_before_ms || due_ms < f->due_before_ms) && (!f->due_after_ms || due_ms >= f->due_after_ms) &&
-           (!f->created_before_ms || created_ms < f->created_before_ms) &&
-           (!f->created_after_ms || created_ms >= f->created_after_ms);
-}
-
-static enum err reader_sqlite_queue_matches(struct reader_sqlite *r, const struct task_filter *f, sqlite3_stmt *st,
-                                            bool *ret, struct error *e)
-{
-    const struct lane_row *lane;
-    if (lanes_at(&r->conn, sqlite3_column_int64(st, AT_lane), &lane, e))
-        return e->code;
-    *ret = str_eq(lane->lane.queue, f->queue) || str_eq(row_text(st, AT_queue), f->queue);
-    return ERR_OK;
-}
-
-static bool reader_sqlite_conflict_matches(const struct task_filter *f, sqlite3_stmt *st)
-{
-    bool failed = sqlite3_column_int(st, AT_state) == TASK_FAILED;
-    return (!f->cause.n || (failed && str_eq(f->cause, row_text(st, AT_cause)))) &&
-           (!f->by_resolved || (failed && (sqlite3_column_int64(st, AT_resolved_ms) != 0) == f->resolved)) &&
-           (!f->waits_for.n || str_eq(f->waits_for, row_text(st, AT_waits_for)));
-}
-
-static bool reader_sqlite_state_matches(const struct task_filter *f, sqlite3_stmt *st)
-{
-    struct task t = { .state = (enum task_state)sqlite3_column_int(st, AT_state) };
-    if (f->states && f->shown_at_ms) {
-        t.links = sqlite3_column_int(st, AT_links);
-        t.due_ms = sqlite3_column_int64(st, AT_due_ms);
-        t.run = row_uuid(st, AT_run_id);
-        t.state = task_shown_state(&t, f->shown_at_ms);
-    }
-    return !f->states || f->states >> t.state & 1;
-}
-
-/* Checks single columns, so that rows which do not match are not read as a whole. */
-static enum err reader_sqlite_matches(struct reader_sqlite *r, const struct task_filter *f, sqlite3_stmt *st, bool *ret,
-                                      struct error *e)
-{
-    *ret = sqlite3_column_int(st, AT_tenant_id) == f->tenant && !sqlite3_column_int(st, AT_deleted) &&
-           reader_sqlite_state_matches(f, st) && reader_sqlite_kind_matches(f, st) &&
-           reader_sqlite_run_matches(f, st) && reader_sqlite_times_match(f, st) &&
-           (!f->name.n || reader_sqlite_name_matches(f->name, row_text(st, AT_name))) &&
-           (!f->task_type.n || str_eq(f->task_type, row_text(st, AT_task_type))) &&
-           reader_sqlite_conflict_matches(f, st) && (!f->calendar.n || str_eq(f->calendar, row_text(st, AT_calendar)));
-    return *ret && f->queue.n ? reader_sqlite_queue_matches(r, f, st, ret, e) : ERR_OK;
-}
-
-static sqlite3_stmt *reader_sqlite_bind_text(struct reader_sqlite *r, enum reader_statement which, struct str text)
-{
-    (void)bind_str(conn_stmt(&r->conn, which), 1, text);
-    return conn_stmt(&r->conn, which);
-}
-
-static sqlite3_stmt *reader_sqlite_list_statement(struct reader_sqlite *r, const struct task_filter *f)
-{
-    switch (list_walk_of(f)) {
-    case WALK_PARENT:
-        (void)bind_uuid(conn_stmt(&r->conn, RD_LIST_PARENT), 1, &f->parent);
-        return conn_stmt(&r->conn, RD_LIST_PARENT);
-    case WALK_CALENDAR: return reader_sqlite_bind_text(r, RD_LIST_CALENDAR, f->calendar);
-    case WALK_NAME: return reader_sqlite_bind_text(r, RD_LIST_NAME, f->name);
-    case WALK_WAITING: return reader_sqlite_bind_text(r, RD_LIST_WAITING, f->waits_for);
-    case WALK_CAUSE: return reader_sqlite_bind_text(r, RD_LIST_CAUSE, f->cause);
-    case WALK_FAILED: return conn_stmt(&r->conn, RD_LIST_FAILED);
-    case WALK_TYPE: return reader_sqlite_bind_text(r, RD_LIST_TYPE, f->task_type);
-    default: return conn_stmt(&r->conn, f->runs ? RD_LIST_RUNS : RD_LIST);
-    }
-}
-
-struct task_listing {
-    const struct task_filter *filter;
-    size_t skipped, n, max;
-    bool counting;
-    bool more;
-};
-
-static enum err reader_sqlite_visit_task(struct index_walk *w, bool *stop, struct error *e)
-{
-    struct task_listing *l = w->context;
-    bool wanted;
-    if (uuid_cmp(row_uuid(w->st, AT_id), l->filter->from) < 0) {
-        *stop = true; /* all further ids are lower */
-        return ERR_OK;
-    }
-    if (reader_sqlite_matches(w->r, l->filter, w->st, &wanted, e))
-        return e->code;
-    if (!wanted)
-        return ERR_OK;
-    if (l->counting) {
-        *stop = ++l->n == l->max;
-        return ERR_OK;
-    }
-    if (l->skipped < l->filter->offset) {
-        l->skipped++;
-        return ERR_OK;
-    }
-    if (l->n == l->max) {
-        l->more = *stop = true;
-        return ERR_OK;
-    }
-    struct task *t = &w->r->tasks[l->n++];
-    *t = (struct task){ 0 };
-    return row_read_without(&w->r->conn, w->st, 1, &table_tasks, l->filter->brief ? AT_payload : -1, w->arena, t, e);
-}
-
-static struct index_walk reader_sqlite_walk_over_tasks(struct reader_sqlite *r, const struct task_filter *f,
-                                                       struct task_listing *l, struct arena *a)
-{
-    return (struct index_walk){ .r = r,
-                                .st = reader_sqlite_list_statement(r, f),
-                                .tenant = f->tenant,
-                                .id_column = AT_id,
-                                .before = f->before,
-                                .visit = reader_sqlite_visit_task,
-                                .context = l,
-                                .arena = a };
-}
-
-void reader_sqlite_make_room(struct reader_sqlite *r, size_t tasks)
-{
-    if (tasks <= r->task_room)
-        return;
-    free(r->tasks);
-    r->tasks = xmalloc(tasks * sizeof *r->tasks);
-    r->task_room = tasks;
-}
-
-static enum err reader_sqlite_list(struct reader *base, const struct task_filter *f, struct arena *a,
-                                   struct task_page *ret, struct error *e)
-{
-    struct reader_sqlite *r = reader_sqlite_of(base);
-    struct task_listing l = { .filter = f, .max = f->limit };
-    struct index_walk w = reader_sqlite_walk_over_tasks(r, f, &l, a);
-    bool cut;
-    reader_sqlite_make_room(r, f->limit);
-    if (reader_sqlite_walk_down(&w, &cut, e))
-        return e->code;
-    struct task_page page = { .tasks = { arena_alloc(a, l.n * sizeof(struct task)), l.n }, .more = l.more || cut };
-    if (!page.tasks.v)
-        return reader_no_room(e);
-    memcpy(page.tasks.v, r->tasks, l.n * sizeof(struct task));
-    if (page.more)
-        page.next_before = l.more ? page.tasks.v[l.n - 1].id : w.before;
-    *ret = page;
-    return ERR_OK;
-}
-
-static enum err reader_sqlite_count(struct reader *base, const struct task_filter *f, size_t max,
-                                    struct task_count *ret, struct error *e)
-{
-    struct reader_sqlite *r = reader_sqlite_of(base);
-    struct task_listing l = { .filter = f, .max = max, .counting = true };
-    struct index_walk w = reader_sqlite_walk_over_tasks(r, f, &l, NULL);
-    bool cut = false;
-    if (max && reader_sqlite_walk_down(&w, &cut, e))
-        return e->code;
-    *ret = (struct task_count){ .n = l.n, .is_cut = cut };
-    return ERR_OK;
-}
-
-/* ---- executions ---- */
-
-enum { EXECUTION_ID = 1, EXECUTION_TENANT = 2, EXECUTION_STATUS = 5 }; /* column numbers in RD_EXECUTIONS */
-
-struct execution_listing {
-    const struct execution_filter *filter;
-    size_t n;
-    bool more;
-};
-
-static enum err reader_sqlite_visit_execution(struct index_walk *w, bool *stop, struct error *e)
-{
-    struct execution_listing *h = w->context;
-    const struct execution_filter *f = h->filter;
-    if (sqlite3_column_int(w->st, EXECUTION_TENANT) != f->tenant ||
-        (f->statuses && !(f->statuses >> sqlite3_column_int(w->st, EXECUTION_STATUS) & 1)))
-        return ERR_OK;
-    if (h->n == f->limit) {
-        h->more = *stop = true;
-        return ERR_OK;
-    }
-    struct execution *x = &w->r->executions[h->n++];
-    *x = (struct execution){ 0 };
-    return row_read(&w->r->conn, w->st, 1, &table_executions, w->arena, x, e);
-}
-
-static enum err reader_sqlite_executions(struct reader *base, const struct execution_filter *f, struct arena *a,
-                                         struct execution_page *ret, struct error *e)
-{
-    struct reader_sqlite *r = reader_sqlite_of(base);
-    struct execution_listing h = { .filter = f };
-    struct index_walk w = { .r = r,
-                            .st = conn_stmt(&r->conn, RD_EXECUTIONS),
-                            .tenant = f->tenant,
-                            .id_column = EXECUTION_ID,
-                            .before = f->before,
-                            .visit = reader_sqlite_visit_execution,
-                            .context = &h,
-                            .arena = a };
-    bool cut;
-    sqlite3_bind_blob(w.st, 1, f->task.b, sizeof f->task.b, SQLITE_STATIC);
-    r->executions = xrealloc(r->executions, f->limit * sizeof *r->executions);
-    if (reader_sqlite_walk_down(&w, &cut, e))
-        return e->code;
-    struct execution_page page = { .executions = { arena_alloc(a, h.n * sizeof(struct execution)), h.n },
-                                   .more = h.more || cut };
-    if (!page.executions.v)
-        return reader_no_room(e);
-    memcpy(page.executions.v, r->executions, h.n * sizeof(struct execution));
-    if (page.more)
-        page.next_before = h.more ? page.executions.v[h.n - 1].id : w.before;
-    *ret = page;
-    return ERR_OK;
-}
-
-/* ---- idempotency records, API keys, slots, lanes, counts ---- */
-
-static enum err reader_sqlite_idempotency(struct reader *base, int32_t tenant, const uint8_t key[32], struct arena *a,
-                                          struct idempotency *ret, struct error *e)
-{
-    struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = conn_stmt(&r->conn, RD_IDEMPOTENCY);
-    struct idempotency record = { 0 };
-    bool found;
-    sqlite3_bind_blob(st, 1, key, 32, SQLITE_STATIC);
-    sqlite3_bind_int(st, 2, tenant);
-    if (reader_sqlite_read_one(r, st, &table_idempotency, a, &record, &found, e))
-        return e->code;
-    if (!found)
-        return reader_not_found("key", e);
-    *ret = record;
-    return ERR_OK;
-}
-
-static enum err reader_sqlite_key(struct reader *base, struct str id, struct arena *a, struct api_key *ret,
-                                  struct error *e)
-{
-    struct reader_sqlite *r = reader_sqlite_of(base);
-    sqlite3_stmt *st = conn_stmt(&r->conn, RD_KEY);
-    struct api_key k = { 0 };
-    bool found;
-    (void)bind_str(st, 1, id);
-    if (reader_sqlite_read_one(r, st, &table_api_keys, a, &k, &found, e))
-        return e->code;
-    if (!found)
-        return reader_not_found("key", e);
-    *ret = k;
-    return ERR_OK;
-}
-
-static enum err reader_sqlite_slots(struct reader *base, struct str key, struct arena *a, struct slot_holders *ret,
-                                    struct error *e)
-{
-    struct conn *c = &reader_sqlite_of(base)->conn;
-    sqlite3_stmt *st = conn_stmt(c, RD_SLOTS);
-    struct slot_holder found[LIST_MAX];
-    struct slot_holders holders = { 0 };
-    (void)bind_str(st, 1, key);
-    sqlite3_bind_int(st, 2, LIST_MAX);
-    for (bool row;;) {
-        if (conn_step(c, st, &row, e))
-            return e->code;
-        if (!row)
-            break;
-        found[holders.n++] = (struct slot_holder){ row_uuid(st, 0), (enum task_state)sqlite3_column_int(st, 1),
-                                                   sqlite3_column_int64(st, 2) };
-    }
-    holders.v = arena_alloc(a, holders.n * sizeof *holders.v);
-    if (!holders.v)
-        return reader_no_room(e);
-    memcpy(holders.v, found, holders.n * sizeof *holders.v);
-    *ret = holders;
-    return ERR_OK;
-}
-
-static enum err reader_sqlite_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
-                                    struct error *e)
-{
-    struct conn *c = &reader_sqlite_of(base)->conn;
-    if (lanes_load(c, e))
-        return e->code;
-    return store_lanes_list(&c->lanes, a, ret, ret_count) ? ERR_OK : reader_no_room(e);
-}
-
-static enum err reader_sqlite_queues(struct reader *base, int32_t tenant, struct arena *a, struct used_queues *ret,
-                                     struct error *e)
-{
-    struct conn *c = &reader_sqlite_of(base)->conn;
-    if (lanes_load(c, e))
-        return e->code;
-    return store_lanes_queues(&c->lanes, tenant, a, ret) ? ERR_OK : reader_no_room(e);
-}
-
-static enum err reader_sqlite_count_states(struct conn *c, struct store_counts *ret, struct error *e)
-{
-    sqlite3_stmt *st = conn_stmt(c, RD_COUNTS);
-    for (bool row;;) {
-        if (conn_step(c, st, &row, e))
-            return e->code;
-        if (!row)
-            return ERR_OK;
-        int state = sqlite3_column_int(st, 0);
-        if (state >= 0 && state <= TASK_EXPIRED)
-            ret->by_state[state] = sqlite3_column_int64(st, 1);
-    }
-}
-
-static enum err reader_sqlite_count_due(struct conn *c, int64_t lane, int64_t now_ms, int64_t max, int64_t *total,
-                                        struct error *e)
-{
-    sqlite3_stmt *st = conn_stmt(c, RD_DUE);
-    bool row;
-    sqlite3_bind_int64(st, 1, lane);
-    sqlite3_bind_int64(st, 2, now_ms);
-    sqlite3_bind_int64(st, 3, max);
-    if (conn_step(c, st, &row, e))
-        return e->code;
-    *total += sqlite3_column_int64(st, 0);
-    sqlite3_reset(st);
-    return ERR_OK;
-}
-
-static enum err reader_sqlite_counts(struct reader *base, int64_t now_ms, struct store_counts *ret, struct error *e)
-{
-    struct conn *c = &reader_sqlite_of(base)->conn;
-    struct store_counts counted = { 0 };
-    if (reader_sqlite_count_states(c, &counted, e) || lanes_load(c, e))
-        return e->code;
-    for (size_t i = 0; i < c->lanes.top && counted.due < DUE_MAX; i++)
-        if (reader_sqlite_count_due(c, c->lanes.by_number[i]->number, now_ms, DUE_MAX - counted.due, &counted.due, e))
-            return e->code;
-    *ret = counted;
-    return ERR_OK;
-}
-
-static bool reader_sqlite_is_claimable(const struct lane_row *l)
-{
-    return l->pool == POOL_DISPATCHED || l->pool == POOL_LEASED || l->pool == POOL_LATE;
-}
-
-static enum err reader_sqlite_backlog(struct reader *base, int64_t now_ms, struct arena *a, struct backlog_rows *ret,
-                                      struct error *e)
-{
-    struct conn *c = &reader_sqlite_of(base)->conn;
-    if (lanes_load(c, e))
-        return e->code;
-    struct backlog_rows rows = { .v = arena_array(a, struct backlog_row, c->lanes.top) };
-    if (!rows.v)
-        return reader_no_room(e);
-    for (size_t i = 0; i < c->lanes.top; i++) {
-        const struct lane_row *l = c->lanes.by_number[i];
-        struct backlog_row row = { .tenant = l->lane.tenant, .priority = l->lane.priority };
-        if (!reader_sqlite_is_claimable(l))
+        if (v[i].kind != TASK_RECURRING)
             continue;
-        if (reader_sqlite_count_due(c, l->number, now_ms, INT64_MAX, &row.due, e))
+        struct uuid from = unstarted_from(&v[i], now_ms);
+        (void)bind_uuid(st, 1, &v[i].id);
+        (void)bind_uuid(st, 2, &from);
+        sqlite3_bind_int64(st, 3, now_ms);
+        if (conn_step(&r->conn, st, &row, e))
             return e->code;
-        if (row.due && !arena_str(a, l->lane.queue, &row.queue))
-            return reader_no_room(e);
-        if (row.due)
-            rows.v[rows.n++] = row;
-        rows.by_partition[0] += row.due;
+        v[i].unstarted_count = sqlite3_column_int64(st, 0);
+        sqlite3_reset(st);
     }
-    *ret = rows;
-    return ERR_OK;
-}
-
-static enum err reader_sqlite_queue_due(struct reader *base, int32_t tenant, struct str queue, int64_t now_ms,
-                                        int64_t *ret, struct error *e)
-{
-    struct conn *c = &reader_sqlite_of(base)->conn;
-    int64_t due = 0;
-    if (lanes_load(c, e))
-        return e->code;
-    for (size_t i = 0; i < c->lanes.top && due < DUE_MAX; i++) {
-        const struct lane_row *l = c->lanes.by_number[i];
-        bool is_its = reader_sqlite_is_claimable(l) && l->lane.tenant == tenant && str_eq(l->lane.queue, queue);
-        if (is_its && reader_sqlite_count_due(c, l->number, now_ms, DUE_MAX - due, &due, e))
-            return e->code;
-    }
-    *ret = due;
     return ERR_OK;
 }
 

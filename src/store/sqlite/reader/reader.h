@@ -11,7 +11,7 @@ struct reader_sqlite {
     struct execution *executions;
 };
 
-/* A reader's statements. Their texts are in reader.c. */
+/* A reader's statements. Their texts are in reader/reader.c. */
 enum reader_statement {
     RD_TASK,
     RD_LIST,
@@ -84,6 +84,26 @@ enum err reader_sqlite_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const
 
 /* ---- the reads (port/store/reader.h) ---- */
 
+enum err reader_sqlite_idempotency(struct reader *base, int32_t tenant, const uint8_t key[32], struct arena *a,
+                                   struct idempotency *ret, struct error *e);
+enum err reader_sqlite_key(struct reader *base, struct str id, struct arena *a, struct api_key *ret, struct error *e);
+enum err reader_sqlite_list(struct reader *base, const struct task_filter *f, struct arena *a, struct task_page *ret,
+                            struct error *e);
+enum err reader_sqlite_count(struct reader *base, const struct task_filter *f, size_t max, struct task_count *ret,
+                             struct error *e);
+enum err reader_sqlite_executions(struct reader *base, const struct execution_filter *f, struct arena *a,
+                                  struct execution_page *ret, struct error *e);
+enum err reader_sqlite_slots(struct reader *base, struct str key, struct arena *a, struct slot_holders *ret,
+                             struct error *e);
+enum err reader_sqlite_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
+                             struct error *e);
+enum err reader_sqlite_queues(struct reader *base, int32_t tenant, struct arena *a, struct used_queues *ret,
+                              struct error *e);
+enum err reader_sqlite_counts(struct reader *base, int64_t now_ms, struct store_counts *ret, struct error *e);
+enum err reader_sqlite_backlog(struct reader *base, int64_t now_ms, struct arena *a, struct backlog_rows *ret,
+                               struct error *e);
+enum err reader_sqlite_queue_due(struct reader *base, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
+                                 struct error *e);
 enum err reader_sqlite_keys(struct reader *base, int32_t tenant, struct arena *a, struct key_list *ret,
                             struct error *e);
 enum err reader_sqlite_dedupe(struct reader *base, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,

@@ -1,7 +1,5 @@
 /* Audit rows. They are in the order of their ids, which begin with the time: that is also the order in which they are
  * read and purged. Triggers refuse to change them and to delete them, except while audit_purge has a row. */
-#include <assert.h>
-
 #include "port/store/operation_table.h"
 #include "store/sqlite/reader/reader.h"
 

@@ -8,61 +8,14 @@
  * instead. */
 #include "store/sqlite/retention/purge.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 enum {
     VISIT_EXTRA = 500,     /* rows examined in vain, of tables that are nearly in order */
-    NOTE_MAX = 256,        /* tasks of one note */
     SPARE_PAGES_MIN = 256, /* 1 MiB (256 pages) stays free inside the file, */
     SPARE_PART = 8,        /* or an eighth of it: new rows need the space again */
     VACUUM_PAGES = 128,    /* pages, as in ST_VACUUM */
 };
-
-/* ---- notes ---- */
-
-void sqlite_ended_note(struct store_sqlite *s, int64_t rid, enum task_state state, int64_t completed_ms)
-{
-    struct ended *n = &s->ended;
-    if (!task_is_final(state) || state == TASK_FAILED || completed_ms <= 0)
-        return;
-    if (n->n == n->cap) {
-        n->cap = n->cap * 2 + NOTE_MAX;
-        n->v = xrealloc(n->v, n->cap * sizeof *n->v);
-    }
-    n->v[n->n++] = (struct ended_task){ completed_ms, rid };
-}
-
-static enum err sqlite_ended_write_note(struct store_sqlite *s, const struct ended_task *v, size_t n, struct error *e)
-{
-    sqlite3_stmt *st = writer_stmt(s, ST_ENDED_INSERT);
-    struct buf *text = &s->conn.texts[0];
-    buf_reset(text);
-    for (size_t i = 0; i < n; i++) {
-        if (i)
-            buf_char(text, ' ');
-        buf_u64(text, (uint64_t)v[i].rid);
-    }
-    assert(!text->full);
-    sqlite3_bind_int64(st, 1, v[0].completed_ms);
-    (void)bind_str(st, 2, buf_str(text));
-    return conn_run(&s->conn, st, e);
-}
-
-enum err sqlite_ended_write(struct store_sqlite *s, struct error *e)
-{
-    struct ended *all = &s->ended;
-    all->n = all->kept;
-    for (size_t from = 0, to; from < all->n; from = to) {
-        to = from + 1;
-        while (to < all->n && to - from < NOTE_MAX && all->v[to].completed_ms == all->v[from].completed_ms)
-            to++;
-        if (sqlite_ended_write_note(s, all->v + from, to - from, e))
-            return e->code;
-    }
-    all->n = all->kept = 0;
-    return ERR_OK;
-}
 
 /* ---- tasks ---- */
 

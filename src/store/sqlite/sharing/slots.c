@@ -1,6 +1,5 @@
 /* The primitives for slots (struct slots_ops): holders, waiting lines and task rows. The number of holders of a key is
  * counted once a transaction and then maintained in memory, because limits may be large. */
-#include <assert.h>
 #include <stdlib.h>
 
 #include "store/sqlite/internal.h"
