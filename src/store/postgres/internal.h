@@ -212,7 +212,7 @@ enum err pg_lanes_find(struct pg_conn *c, struct store_lanes *l, struct pg_lane_
 enum err pg_row_read(struct pg_conn *c, struct store_lanes *lanes, const struct pg_result *r, int row, int first,
                      const struct table *t, struct arena *a, void *ret, struct error *e) must_use;
 
-/* ---- writer (store_postgres.c; its operations are in insert.c, claim.c, settle.c and others) ---- */
+/* ---- writer (store_postgres.c; its operations are in the folders) ---- */
 
 /* A task that became final in an operation, and when: rows of table `ended`, by which OP_PURGE finds it. */
 struct pg_ended_task {
@@ -341,7 +341,7 @@ enum err pg_send_tallies(struct store_postgres *s, struct error *e) must_use;
 enum err pg_send_ended(struct store_postgres *s, struct error *e) must_use;
 enum err pg_read_changes(struct store_postgres *s, struct error *e) must_use; /* port/store/changes.h 7 */
 enum err pg_send_claims(struct store_postgres *s, struct error *e) must_use;
-/* The audit rows of the operations that succeeded. */
+/* The audit rows of the operations that succeeded (record/audit.c). */
 enum err pg_send_audit(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
 /* Their hits (record/incidents.c). */
 enum err pg_send_hits(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
@@ -414,6 +414,8 @@ enum err pg_replace_row(struct store_postgres *s, const struct pg_guards *old, c
                         struct error *e) must_use;
 /* Deletes rows. The caller updates the counts. */
 enum err pg_delete_rows(struct store_postgres *s, const struct uuid *ids, size_t n, struct error *e) must_use;
+/* Locks the rows of recurring tasks. */
+enum err pg_lock_parents(struct store_postgres *s, const struct uuid *parents, size_t n, struct error *e) must_use;
 
 /* Adds a task to a claim: the claim's row holds the number of its tasks and their ids. pg_note_left removes it. */
 enum err pg_claim_join(struct store_postgres *s, struct uuid claim, struct uuid task, struct error *e) must_use;
@@ -434,7 +436,9 @@ enum err pg_slots_lock_settled(struct store_postgres *s, struct op *const *ops, 
 /* Locks the slot keys that these tasks hold, in order, and reads their state, in one batch. */
 enum err pg_slots_prefetch(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e) must_use;
 
-/* Rule 12 of port/store/runs.h. */
+/* Rules 9 and 12 of port/store/runs.h. */
+enum err pg_run_resume(struct store_postgres *s, enum task_state was, const struct task *next,
+                       struct error *e) must_use;
 enum err pg_run_forget(struct store_postgres *s, const struct task *t, struct error *e) must_use;
 
 /* pg_replace_row, and releases the slots that the new row does not keep. Adds the keys of the slots to hand over to
@@ -448,8 +452,6 @@ enum err pg_slots_settle(struct store_postgres *s, const struct uuid *task, enum
                          struct error *e) must_use;
 enum err pg_slots_hand_over(struct store_postgres *s, const struct slot_keys *keys, uint64_t *unblocked,
                             struct error *e) must_use;
-/* Locks the rows of recurring tasks. */
-enum err pg_lock_parents(struct store_postgres *s, const struct uuid *parents, size_t n, struct error *e) must_use;
 /* Occurrences that never started will not run: subtracts them from their parents' runs_count. Skipped ones are added
  * to skipped_count. */
 enum err pg_uncount_runs(struct store_postgres *s, const struct uuid *ids, const struct uuid *parents,
@@ -515,6 +517,17 @@ extern const struct pg_statement pg_insert_claim;
 void pg_add_claim(struct pg_params *p, struct uuid claim, struct uuid node, const struct uuid *tasks, size_t n,
                   enum claim_hold hold);
 void pg_add_ids(struct pg_params *p, const struct uuid *ids, size_t n);
+/* Empties the parameters, and adds an id. */
+struct pg_params *pg_node_params(struct store_postgres *s, struct uuid id);
+
+/* Deletes the places of nodes that do not live (nodes.c). */
+extern const struct pg_statement pg_drop_places;
+
+/* The task of a recall request is RUNNING under its fence. OFFSET 0 keeps the planner from scanning `tasks`, which its
+ * statistics may show as nearly empty. */
+#define SQL_RECALL_RUNS(recall_request)                                                                                \
+    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " recall_request ".task_id AND t.state = " SQL_RUNNING              \
+    " AND t.claim_id IS NOT NULL AND t.fence = " recall_request ".fence OFFSET 0)"
 
 /* ---- settings of the whole cluster (cluster_settings.c) ---- */
 
@@ -523,10 +536,6 @@ extern const struct pg_statement pg_cluster_keys;
 enum err pg_cluster_key_prints(const struct pg_result *r, struct key_prints *ret, struct error *e) must_use;
 /* The value of a name, n bytes. If there is none yet, the given value is stored. */
 enum err pg_cluster_value(struct pg_conn *c, struct str name, void *value, size_t n, struct error *e) must_use;
-
-/* The part of OP_PURGE that deletes nodes, shares, recall requests, workers and job leases (nodes.c). Adds the number
- * of deleted rows to *count, at most up to op->max. */
-enum err pg_purge_cluster(struct store_postgres *s, const struct op_purge *op, size_t *count, struct error *e) must_use;
 
 /* ---- migrations (migrate.c) ---- */
 
@@ -557,7 +566,7 @@ struct pg_partition_job {
 };
 enum err pg_maintain_partitions(struct pg_conn *c, const struct pg_partition_job *k, struct error *e) must_use;
 
-/* ---- readers (reader.c for tasks and executions, reader_records.c for the rest) ---- */
+/* ---- readers (reader/reader.c) ---- */
 
 enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, struct error *e) must_use;
 

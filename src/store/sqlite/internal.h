@@ -59,7 +59,7 @@ enum err checkpointer_start(struct checkpointer *k, const char *path, struct con
                             struct error *e) must_use;
 void checkpointer_stop(struct checkpointer *k); /* leaves the write-ahead log empty, unless a reader still uses it */
 
-/* ---- the writer (store_sqlite.c); one file for each group of operations ---- */
+/* ---- the writer (store_sqlite.c; its operations are in the folders) ---- */
 
 /* Tasks that became final in a transaction, for the table `ended` (deferred_writes.c). */
 struct ended {

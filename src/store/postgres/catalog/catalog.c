@@ -1,12 +1,10 @@
-/* OP_CATALOG, OP_KEY_PUT and OP_LEASE.
+/* OP_CATALOG.
  *
  * A catalog entry is locked before its version is checked. An entry that does not exist cannot be locked: if two
  * transactions insert it at once, the first succeeds; the second inserts nothing, then finds and locks the existing
- * entry. Catalog and key operations run in a savepoint. */
+ * entry. The operation runs in a savepoint. */
 #include "store/common/edits.h"
-#include "store/postgres/internal.h"
-
-/* ---- the catalog ---- */
+#include "store/postgres/reader/reader.h"
 
 struct pg_catalog_current {
     int64_t version, created_ms; /* version 0: the entry does not exist */
@@ -120,74 +118,63 @@ enum err postgres_catalog(struct store_postgres *s, struct op *base)
     return ERR_OK;
 }
 
-/* ---- API keys and leases ---- */
+/* ---- reading ---- */
 
-static const struct pg_statement key_put = {
-    "key_put", "INSERT INTO api_keys (id, tenant_id, hash, name, scopes, created_ms, expires_ms, parent) SELECT * FROM "
-               "unnest($1::text[], $2::int[], $3::bytea[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], "
-               "$8::text[]) "
-               "ON CONFLICT (id) DO UPDATE SET tenant_id = excluded.tenant_id, hash = excluded.hash, "
-               "name = excluded.name, scopes = excluded.scopes, created_ms = excluded.created_ms, "
-               "expires_ms = excluded.expires_ms, parent = excluded.parent"
-};
-/* Other nodes may do the same at the same time: each skips the rows of the others. */
-static const struct pg_statement key_purge = {
-    "key_purge", "DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE parent IS NOT NULL AND "
-                 "abs(expires_ms) < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)"
-};
-static const struct pg_statement key_remove = {
-    "key_remove", "UPDATE api_keys SET expires_ms = -$3::bigint WHERE id = $1 AND tenant_id = $2 AND expires_ms >= 0"
-};
-
-static enum err pg_key_purge(struct store_postgres *s, const struct api_key *key, struct error *e)
+enum err reader_postgres_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
+                                     struct arena *a, struct catalog_entry *ret, struct error *e)
 {
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    pg_params_reset(&s->params);
-    pg_add_i64(&s->params, key->created_ms - KEY_ENDED_KEPT_MS);
-    pg_add_i64(&s->params, KEY_ENDED_MAX);
-    return pg_run(&s->conn, &key_purge, &s->params, &r, e);
-}
-
-enum err postgres_key_put(struct store_postgres *s, struct op *base)
-{
-    const struct op_key_put *op = (const struct op_key_put *)base;
-    struct error *e = &base->error;
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    if (pg_idempotency_put(s, op->idempotency, e))
+    static const struct pg_statement entry = {
+        "read_catalog", PG_ROWS(CATALOG_COLUMNS, "catalog WHERE kind = $1 AND tenant_id = $2 AND name = $3")
+    };
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
+    struct catalog_entry x = { 0 };
+    if (!text_is_clean(name))
+        return reader_not_found("catalog entry", e);
+    pg_add_i32(p, (int32_t)kind);
+    pg_add_i32(p, tenant);
+    pg_add_text(p, name);
+    if (pg_reader_run_one(r, &entry, &table_catalog, a, &x, e))
         return e->code;
-    pg_params_reset(&s->params);
-    if (op->remove) {
-        pg_add_text(&s->params, op->key->id);
-        pg_add_i32(&s->params, op->key->tenant);
-        pg_add_i64(&s->params, op->now_ms);
-    } else {
-        pg_add_rows(&s->params, &table_api_keys, (const void *const[]){ op->key }, NULL, 1);
-    }
-    if (pg_run(&s->conn, op->remove ? &key_remove : &key_put, &s->params, &r, e))
-        return e->code;
-    if (!r.affected)
-        return error_set(e, ERR_NOT_FOUND, "there is no such key");
-    if (!op->remove && op->key->parent.n) /* a new session: no node has cached it */
-        return pg_key_purge(s, op->key, e);
-    s->notice.catalog = true; /* nodes that cache API keys must read them again */
+    *ret = x;
     return ERR_OK;
 }
 
-enum err postgres_lease(struct store_postgres *s, struct op *base)
+enum err reader_postgres_catalog_list(struct reader *base, const struct catalog_filter *f, struct arena *a,
+                                      struct catalog_page *ret, struct error *e)
 {
-    static const struct pg_statement lease = {
-        "lease", "INSERT INTO leases AS l (name, holder, until_ms) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE "
-                 "SET holder = $2, until_ms = $3 WHERE l.until_ms <= $4 OR l.holder = $2"
-    };
-    struct op_lease *op = (struct op_lease *)base;
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    pg_params_reset(&s->params);
-    pg_add_text(&s->params, op->name);
-    pg_add_uuid(&s->params, op->holder);
-    pg_add_i64(&s->params, op->now_ms + op->ttl_ms);
-    pg_add_i64(&s->params, op->now_ms);
-    if (pg_run(&s->conn, &lease, &s->params, &r, &base->error))
-        return base->error.code;
-    op->ret_held = r.affected > 0;
+    static const struct pg_statement
+        of_tenant = { "read_catalog_list",
+                      PG_ROWS(CATALOG_COLUMNS,
+                              "catalog WHERE kind = $1 AND tenant_id = $2 AND name > $3 ORDER BY name LIMIT $4") },
+        of_all = { "read_catalog_list_all",
+                   PG_ROWS(
+                       CATALOG_COLUMNS,
+                       "catalog WHERE kind = $1 AND (tenant_id, name) > ($2, $3) ORDER BY tenant_id, name LIMIT $4") },
+        unfinished = { "read_catalog_unfinished", /* matches the index catalog_unfinished */
+                       PG_ROWS(CATALOG_COLUMNS,
+                               "catalog WHERE kind = $1 AND kind = 4 AND doc ~ '\"state\"\\s*:\\s*\"RUNNING\"' "
+                               "AND (tenant_id, name) > ($2, $3) ORDER BY tenant_id, name LIMIT $4") };
+    const struct pg_statement *list = f->unfinished ? &unfinished : f->all_tenants ? &of_all : &of_tenant;
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    pg_add_i32(p, (int32_t)f->kind);
+    pg_add_i32(p, !f->all_tenants ? f->tenant : f->after.n ? f->after_tenant : -1);
+    pg_add_text(p, f->after);
+    pg_add_i64(p, (int64_t)f->limit + 1);
+    if (text_is_clean(f->after) && pg_reader_run(r, false, list, &got, e))
+        return e->code;
+    struct catalog_page page = { .more = (size_t)got.rows > f->limit };
+    page.entries.n = min_of((size_t)got.rows, f->limit);
+    page.entries.v = arena_array(a, struct catalog_entry, page.entries.n);
+    if (!page.entries.v)
+        return reader_no_room(e);
+    for (size_t i = 0; i < page.entries.n; i++)
+        if (pg_row_read(r->last_conn, &r->lanes, &got, (int)i, 1, &table_catalog, a, &page.entries.v[i], e))
+            return e->code;
+    *ret = page;
     return ERR_OK;
 }

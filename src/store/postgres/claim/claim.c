@@ -1,4 +1,4 @@
-/* OP_CLAIM, OP_CLAIMED and OP_ORPHANS.
+/* OP_CLAIM.
  *
  * Most claims meet no task that needs a slot. They take two round trips: one reads and locks candidates; one marks them
  * all RUNNING and reads when the next tasks are due.
@@ -30,11 +30,6 @@ static const struct pg_statement take_tasks = {
 };
 enum { TAKEN_PLACE = AT_calendar + 1 }; /* behind the task's columns; "part" is the first column */
 
-const struct pg_statement pg_insert_claim = {
-    "claim_insert",
-    "INSERT INTO claims (id, node, held, tasks, hold) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
-};
-
 /* For each lane, three columns:
  *   - the due time of our first task behind the walked part, or before it if it is AT_MOST_ONCE and not due yet;
  *   - the due time of the first task of other partitions that is left to other nodes;
@@ -57,30 +52,6 @@ enum { LEFT_OURS, LEFT_THEIRS, LEFT_CONFLICTS };
 static const struct pg_statement read_gated = {
     "claim_gated",
     "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE id = ANY ($1) AND state <> " SQL_SCHEDULED,
-};
-
-/* The answer to a claim was lost, and its COMMIT may not be done yet. Its row was written before that: inserting a row
- * of the same id waits for the end of that transaction. The inserted row is deleted at once. */
-static const struct pg_statement await_claim = {
-    "claim_await",
-    "INSERT INTO claims (id, node, held, tasks, hold) VALUES ($1, $1, 0, '{}', 0) ON CONFLICT (id) DO NOTHING",
-};
-static const struct pg_statement awaited_claim = { "claim_awaited", "DELETE FROM claims WHERE id = $1 AND node = $1" };
-
-/* The list in a claim's row may contain tasks that have left, and one task twice. The task's own row is
- * authoritative. */
-static const struct pg_statement read_claimed = {
-    "claimed",
-    "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM (SELECT DISTINCT unnest(tasks) AS task FROM claims WHERE id = $1) AS c "
-                                         "JOIN tasks ON id = c.task WHERE state = " SQL_RUNNING " AND claim_id = $1",
-};
-static const struct pg_statement read_orphans = {
-    "held",
-    "SELECT part" TASK_COLUMNS(
-        SQL_NAME) ", coalesce(c.fires_until_ms, 0) FROM (SELECT DISTINCT claims.id AS claim, "
-                  "unnest(tasks) AS task, nodes.fires_until_ms FROM claims LEFT JOIN nodes ON nodes.id = claims.node "
-                  "WHERE hold = 0 AND node IS DISTINCT FROM $1 AND nodes.dead IS DISTINCT FROM false) AS c "
-                  "JOIN tasks ON tasks.id = c.task WHERE state = " SQL_RUNNING " AND claim_id = c.claim LIMIT $2",
 };
 
 /* ---- when the next tasks are due ---- */
@@ -191,17 +162,6 @@ static enum err pg_claim_send_check(struct store_postgres *s, const struct op_cl
     return pg_send(&s->conn, &check, &s->params, e);
 }
 
-void pg_add_claim(struct pg_params *p, struct uuid claim, struct uuid node, const struct uuid *tasks, size_t n,
-                  enum claim_hold hold)
-{
-    pg_params_reset(p);
-    pg_add_uuid(p, claim);
-    pg_add_uuid(p, node);
-    pg_add_i64(p, (int64_t)n);
-    pg_add_ids(p, tasks, n);
-    pg_add_i32(p, hold);
-}
-
 static enum err pg_claim_send_taken(struct store_postgres *s, const struct pg_claim *c, struct error *e)
 {
     struct pg_params *p = &s->params;
@@ -285,12 +245,6 @@ static enum err pg_claim_read_taken(struct store_postgres *s, const struct pg_cl
     return ERR_OK;
 }
 
-static enum err pg_claim_read_tasks(struct store_postgres *s, const struct pg_result *r, struct arena *a,
-                                    struct tasks *ret, struct error *e)
-{
-    return pg_read_tasks(s, r, (size_t)r->rows, a, ret, e);
-}
-
 /* If another node has made lanes, loads them. One of them may hold suspects: the next claim is to look at once. */
 static enum err pg_claim_load_new_lanes(struct store_postgres *s, struct op_claim *op, int64_t highest, struct error *e)
 {
@@ -350,39 +304,4 @@ enum err postgres_claim(struct store_postgres *s, struct op *base)
     rc = rc ? rc : pg_claim_finish(s, &c, e);
     pg_claim_release(&c);
     return rc;
-}
-
-/* ---- OP_CLAIMED and OP_ORPHANS ---- */
-
-enum err postgres_claimed(struct store_postgres *s, struct op *base)
-{
-    struct op_claimed *op = (struct op_claimed *)base;
-    if (uuid_is_nil(op->claim)) /* no claim has it */
-        return ERR_OK;
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    pg_params_reset(&s->params);
-    pg_add_uuid(&s->params, op->claim);
-    if (pg_queue(&s->conn, &await_claim, &s->params, &base->error) ||
-        pg_queue(&s->conn, &awaited_claim, &s->params, &base->error) ||
-        pg_run(&s->conn, &read_claimed, &s->params, &r, &base->error))
-        return base->error.code;
-    return pg_claim_read_tasks(s, &r, &base->arena, &op->ret, &base->error);
-}
-
-enum err postgres_orphans(struct store_postgres *s, struct op *base)
-{
-    struct op_orphans *op = (struct op_orphans *)base;
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    pg_params_reset(&s->params);
-    pg_add_uuid(&s->params, op->not_node);
-    pg_add_i64(&s->params, (int64_t)op->max);
-    if (pg_run(&s->conn, &read_orphans, &s->params, &r, &base->error))
-        return base->error.code;
-    int64_t *until_ms = arena_array(&base->arena, int64_t, (size_t)r.rows);
-    for (int i = 0; until_ms && i < r.rows; i++)
-        until_ms[i] = orphan_fires_until_ms(pg_i64(&r, i, 1 + table_tasks.count));
-    if (!until_ms)
-        return error_no_room(&base->error);
-    op->ret_fires_until_ms = until_ms;
-    return pg_claim_read_tasks(s, &r, &base->arena, &op->ret, &base->error);
 }

@@ -118,3 +118,7 @@ enum err pg_claim_walk(struct store_postgres *s, struct pg_claim *c, struct erro
 void pg_claim_add_rules(struct pg_params *p, const struct op_claim *op);
 void pg_claim_add_lanes(struct pg_params *p, const struct pg_lane_walk *v, size_t n);
 void pg_claim_add_positions(struct pg_params *p, const struct pg_claim_position *v, size_t n);
+
+/* Reads all rows of a result, with the columns "part" and TASK_COLUMNS. */
+enum err pg_claim_read_tasks(struct store_postgres *s, const struct pg_result *r, struct arena *a, struct tasks *ret,
+                             struct error *e) must_use;

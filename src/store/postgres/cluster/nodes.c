@@ -1,4 +1,4 @@
-/* OP_HEARTBEAT, OP_NODE_DEAD, OP_RECALL and OP_RECALL_LIST.
+/* OP_HEARTBEAT and OP_NODE_DEAD.
  *
  * Locks on a node's row order these transactions:
  *   - A claim, or a node that takes shares of a limit, locks it FOR KEY SHARE until the commit.
@@ -6,21 +6,10 @@
  *   - OP_NODE_DEAD locks it FOR UPDATE, which conflicts. So once a node is marked dead, all its claims are visible,
  *     and its next claim sees that the node is dead.
  * OP_NODE_DEAD never waits for the lock (SKIP LOCKED): a locked row belongs to a node that was active a moment ago, or
- * to one that stopped in the middle of a transaction, which the server ends after 3 s.
- *
- * A recall request (table `wishes`) holds the fence that it is for. Readers see by the fence that it is over, so that a
- * settle need not delete it. Deleting compares the fence again: the request may have been renewed in between. */
+ * to one that stopped in the middle of a transaction, which the server ends after 3 s. */
 #include "store/postgres/internal.h"
 
 #define LIVES(id) "EXISTS (SELECT 1 FROM nodes AS n WHERE n.id = " id " AND NOT n.dead)"
-/* OFFSET 0 keeps the planner from scanning `tasks`, which its statistics may show as nearly empty. */
-#define RUNS(recall_request)                                                                                           \
-    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " recall_request ".task_id AND t.state = " SQL_RUNNING              \
-    " AND t.claim_id IS NOT NULL AND t.fence = " recall_request ".fence OFFSET 0)"
-
-/* The node of a recall request for a leased task: no node has the task. Its worker learns of the request by
- * OP_LEASE_RENEW. */
-#define NOBODY "'00000000-0000-0000-0000-000000000000'"
 
 /* $1 id, $2 name, $3 version, $4 doc, $5 now_ms, $6 fires_until_ms. Returns no row if the node is marked dead. */
 static const struct pg_statement heartbeat = {
@@ -44,10 +33,9 @@ static const struct pg_statement mark_dead = {
 };
 /* Deletes the places of nodes that do not live, except those of nodes with handed-off claims (limit_take.c). It runs
  * behind the statement that marks nodes dead, so that it sees all that they have handed off. */
-static const struct pg_statement drop_places = {
-    "node_places", "DELETE FROM places AS p WHERE NOT " LIVES("p.node") " AND NOT EXISTS (SELECT 1 FROM claims AS c "
-                                                                        "WHERE c.hold = 1 AND c.node = p.node)"
-};
+const struct pg_statement pg_drop_places = { "node_places", "DELETE FROM places AS p WHERE NOT " LIVES(
+                                                                "p.node") " AND NOT EXISTS (SELECT 1 FROM claims AS c "
+                                                                          "WHERE c.hold = 1 AND c.node = p.node)" };
 static const struct pg_statement list_nodes = {
     "node_list",
     "SELECT 0" NODE_COLUMNS(SQL_NAME) " FROM nodes WHERE NOT dead "
@@ -56,7 +44,7 @@ static const struct pg_statement list_nodes = {
 };
 static const struct pg_statement read_status = {
     "node_look_around", "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND dead), "
-                        "EXISTS (SELECT 1 FROM wishes AS w WHERE w.node = $1 AND " RUNS(
+                        "EXISTS (SELECT 1 FROM wishes AS w WHERE w.node = $1 AND " SQL_RECALL_RUNS(
                             "w") "), "
                                  "EXISTS (SELECT 1 FROM claims AS c WHERE c.hold = 0 AND c.node <> $1 AND NOT " LIVES(
                                      "c.node") "), " CLOCK_US
@@ -64,52 +52,9 @@ static const struct pg_statement read_status = {
 static const struct pg_statement list_workers = { "worker_groups",
                                                   "SELECT 0, " WORKER_KIND_NAMES ", sum(slots)::bigint, count(*) "
                                                   "FROM " LIVE_WORKERS("$1", "$2") " GROUP BY " WORKER_KIND_NAMES };
-static const struct pg_statement make_recall_request = {
-    "wish", "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
-            "SELECT t.id, CASE WHEN c.hold = 2 THEN " NOBODY " ELSE c.node END, t.fence, $3, $5, $4 "
-            "FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id "
-            "WHERE t.id = $1 AND t.state = " SQL_RUNNING " AND t.fence = $2 ON CONFLICT (task_id) DO UPDATE "
-            "SET node = excluded.node, fence = excluded.fence, created_ms = excluded.created_ms, "
-            "by_scheduled_ms = CASE WHEN excluded.by_scheduled_ms = 0 AND wishes.fence = excluded.fence "
-            "THEN wishes.by_scheduled_ms ELSE excluded.by_scheduled_ms END, "
-            "abort = excluded.abort OR (wishes.fence = excluded.fence AND wishes.abort) "
-            "RETURNING (SELECT c.node FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id WHERE t.id = $1)"
-};
-static const struct pg_statement drop_recall_requests = {
-    "wishes_drop",
-    "DELETE FROM wishes AS w USING wishes AS over WHERE w.task_id = over.task_id AND w.fence = over.fence "
-    "AND over.node = $1 AND NOT " RUNS("over")
-};
-static const struct pg_statement list_recall_requests = { "wishes",
-                                                          "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes "
-                                                          "WHERE node = $1 LIMIT $2" };
-/* In the purge statements: $1 at most, $2 older than, $3 now_ms. */
-static const struct pg_statement purge_recall_requests = {
-    "forget_wishes", "DELETE FROM wishes AS w USING (SELECT task_id, fence FROM wishes WHERE NOT " RUNS(
-                         "wishes") " LIMIT $1) AS over WHERE w.task_id = over.task_id AND w.fence = over.fence"
-};
-static const struct pg_statement purge_shares = {
-    "forget_shares", "DELETE FROM shares WHERE key IN (SELECT key FROM shares WHERE seen_ms < $2 "
-                     "AND (rate = 0 OR level + ($3 - since_ms) * rate / 1000 - taken >= burst) "
-                     "AND NOT EXISTS (SELECT 1 FROM places WHERE places.key = shares.key) "
-                     "LIMIT $1 FOR UPDATE SKIP LOCKED)"
-};
-static const struct pg_statement purge_nodes = {
-    "forget_nodes", "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE dead AND dead_ms < $2 "
-                    "AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.node = nodes.id) LIMIT $1)"
-};
-
-static const struct pg_statement purge_workers = {
-    "forget_workers", "DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE seen_ms < $2 LIMIT $1)"
-};
-static const struct pg_statement purge_leases = {
-    "forget_leases",
-    "DELETE FROM leases WHERE name IN (SELECT name FROM leases WHERE name LIKE 'job:%' AND until_ms < $2 "
-    "LIMIT $1 FOR UPDATE SKIP LOCKED)"
-};
 
 /* Parameters that begin with an id. */
-static struct pg_params *pg_node_params(struct store_postgres *s, struct uuid id)
+struct pg_params *pg_node_params(struct store_postgres *s, struct uuid id)
 {
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, id);
@@ -142,7 +87,7 @@ static enum err pg_heartbeat_send_others_dead(struct store_postgres *s, const st
 static enum err pg_heartbeat_send(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
 {
     if ((op->alone && pg_heartbeat_send_others_dead(s, op, e)) || pg_heartbeat_send_own(s, op, e) ||
-        ((op->alone || op->leave) && pg_queue(&s->conn, &drop_places, NULL, e)))
+        ((op->alone || op->leave) && pg_queue(&s->conn, &pg_drop_places, NULL, e)))
         return e->code;
     pg_params_reset(&s->params);
     pg_add_i64(&s->params, NODES_DEAD_SHOWN);
@@ -252,83 +197,5 @@ enum err postgres_node_dead(struct store_postgres *s, struct op *base)
         return base->error.code;
     op->ret_marked_dead = r.affected > 0;
     s->notice.nodes = s->notice.nodes || op->ret_marked_dead;
-    return op->ret_marked_dead ? pg_queue(&s->conn, &drop_places, NULL, &base->error) : ERR_OK;
-}
-
-/* ---- OP_RECALL and OP_RECALL_LIST ---- */
-
-/* The task's node gets a notice after the commit. If the transaction recalls tasks of several nodes, all nodes do. */
-static void pg_recall_note(struct store_postgres *s, struct uuid owner)
-{
-    struct store_notice *n = &s->notice;
-    n->recall_node = !n->recall_requested || uuid_eq(n->recall_node, owner) ? owner : (struct uuid){ 0 };
-    n->recall_requested = true;
-}
-
-enum err postgres_recall(struct store_postgres *s, struct op *base)
-{
-    struct op_recall *op = (struct op_recall *)base;
-    struct pg_params *p = pg_node_params(s, op->id);
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    pg_add_i64(p, op->fence);
-    pg_add_bool(p, op->abort);
-    pg_add_i64(p, op->now_ms);
-    pg_add_i64(p, op->by_scheduled_ms);
-    if (pg_run(&s->conn, &make_recall_request, p, &r, &base->error))
-        return base->error.code;
-    if (r.rows == 0)
-        return recall_too_late(&base->error);
-    op->ret_owner = pg_uuid(&r, 0, 0);
-    pg_recall_note(s, op->ret_owner);
-    return ERR_OK;
-}
-
-/* It deletes only requests that are over: no savepoint is needed if the result does not fit into the arena. */
-enum err postgres_recall_list(struct store_postgres *s, struct op *base)
-{
-    struct op_recall_list *op = (struct op_recall_list *)base;
-    struct error *e = &base->error;
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    if (pg_send(&s->conn, &drop_recall_requests, pg_node_params(s, op->node), e))
-        return e->code;
-    pg_add_i64(&s->params, (int64_t)op->max);
-    if (pg_send(&s->conn, &list_recall_requests, &s->params, e) || pg_get(&s->conn, NULL, e) || pg_get(&s->conn, &r, e))
-        return e->code;
-    struct recall_request *v = arena_array(&base->arena, struct recall_request, (size_t)r.rows);
-    if (!v)
-        return error_no_room(e);
-    for (int i = 0; i < r.rows; i++)
-        v[i] = (struct recall_request){ pg_uuid(&r, i, 0), pg_i64(&r, i, 1), pg_bool(&r, i, 2), pg_i64(&r, i, 3) };
-    op->ret = v;
-    op->ret_count = (size_t)r.rows;
-    return ERR_OK;
-}
-
-/* ---- OP_PURGE: nodes, shares, recall requests, workers, job leases ---- */
-
-static enum err pg_purge_cluster_table(struct store_postgres *s, const struct pg_statement *which,
-                                       const struct op_purge *op, size_t *count, struct error *e)
-{
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    pg_params_reset(&s->params);
-    pg_add_i64(&s->params, (int64_t)(op->max - *count));
-    if (which != &purge_recall_requests)
-        pg_add_i64(&s->params, which == &purge_workers ? op->workers_before_ms : op->now_ms - NODE_KEPT_MS);
-    if (which == &purge_shares)
-        pg_add_i64(&s->params, op->now_ms);
-    if (pg_run(&s->conn, which, &s->params, &r, e))
-        return e->code;
-    *count += (size_t)r.affected;
-    return ERR_OK;
-}
-
-enum err pg_purge_cluster(struct store_postgres *s, const struct op_purge *op, size_t *count, struct error *e)
-{
-    if (pg_queue(&s->conn, &drop_places, NULL, e) || pg_purge_cluster_table(s, &purge_recall_requests, op, count, e) ||
-        pg_purge_cluster_table(s, &purge_shares, op, count, e) ||
-        pg_purge_cluster_table(s, &purge_nodes, op, count, e) ||
-        pg_purge_cluster_table(s, &purge_workers, op, count, e))
-        return e->code;
-    size_t uncounted = *count; /* an expired lease has no effect: its deletion does not count */
-    return pg_purge_cluster_table(s, &purge_leases, op, &uncounted, e);
+    return op->ret_marked_dead ? pg_queue(&s->conn, &pg_drop_places, NULL, &base->error) : ERR_OK;
 }

@@ -41,6 +41,15 @@ enum err pg_reader_run(struct pg_reader *r, bool may_lag, const struct pg_statem
 enum err pg_reader_run_one(struct pg_reader *r, const struct pg_statement *s, const struct table *t, struct arena *a,
                            void *row, struct error *e) must_use;
 
+/* A statement for pg_row_read: the table's columns begin at the second column. */
+#define PG_ROWS(columns, rest) "SELECT 0" columns(SQL_NAME) " FROM " rest
+
+enum err reader_postgres_list(struct reader *base, const struct task_filter *f, struct arena *a, struct task_page *ret,
+                              struct error *e);
+enum err reader_postgres_count(struct reader *base, const struct task_filter *f, size_t max, struct task_count *ret,
+                               struct error *e);
+enum err reader_postgres_executions(struct reader *base, const struct execution_filter *f, struct arena *a,
+                                    struct execution_page *ret, struct error *e);
 enum err reader_postgres_history(struct reader *base, const struct history_filter *f, struct arena *a,
                                  struct history_page *ret, struct error *e);
 enum err reader_postgres_idempotency(struct reader *base, int32_t tenant, const uint8_t key[32], struct arena *a,

@@ -316,6 +316,64 @@ static enum err pg_purge_jobs(struct pg_purge *f, int64_t before_ms, struct erro
     return ERR_OK;
 }
 
+/* ---- nodes, shares, recall requests, workers, job leases ---- */
+
+/* $1 at most, $2 older than, $3 now_ms. */
+static const struct pg_statement purge_recall_requests = {
+    "forget_wishes", "DELETE FROM wishes AS w USING (SELECT task_id, fence FROM wishes WHERE NOT " SQL_RECALL_RUNS(
+                         "wishes") " LIMIT $1) AS over WHERE w.task_id = over.task_id AND w.fence = over.fence"
+};
+static const struct pg_statement purge_shares = {
+    "forget_shares", "DELETE FROM shares WHERE key IN (SELECT key FROM shares WHERE seen_ms < $2 "
+                     "AND (rate = 0 OR level + ($3 - since_ms) * rate / 1000 - taken >= burst) "
+                     "AND NOT EXISTS (SELECT 1 FROM places WHERE places.key = shares.key) "
+                     "LIMIT $1 FOR UPDATE SKIP LOCKED)"
+};
+static const struct pg_statement purge_nodes = {
+    "forget_nodes", "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE dead AND dead_ms < $2 "
+                    "AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.node = nodes.id) LIMIT $1)"
+};
+
+static const struct pg_statement purge_workers = {
+    "forget_workers", "DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE seen_ms < $2 LIMIT $1)"
+};
+static const struct pg_statement purge_leases = {
+    "forget_leases",
+    "DELETE FROM leases WHERE name IN (SELECT name FROM leases WHERE name LIKE 'job:%' AND until_ms < $2 "
+    "LIMIT $1 FOR UPDATE SKIP LOCKED)"
+};
+
+static enum err pg_purge_cluster_table(struct store_postgres *s, const struct pg_statement *which,
+                                       const struct op_purge *op, size_t *count, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_params_reset(&s->params);
+    pg_add_i64(&s->params, (int64_t)(op->max - *count));
+    if (which != &purge_recall_requests)
+        pg_add_i64(&s->params, which == &purge_workers ? op->workers_before_ms : op->now_ms - NODE_KEPT_MS);
+    if (which == &purge_shares)
+        pg_add_i64(&s->params, op->now_ms);
+    if (pg_run(&s->conn, which, &s->params, &r, e))
+        return e->code;
+    *count += (size_t)r.affected;
+    return ERR_OK;
+}
+
+/* Adds the number of deleted rows to *count, at most up to op->max. */
+static enum err pg_purge_cluster(struct store_postgres *s, const struct op_purge *op, size_t *count, struct error *e)
+{
+    if (pg_queue(&s->conn, &pg_drop_places, NULL, e) ||
+        pg_purge_cluster_table(s, &purge_recall_requests, op, count, e) ||
+        pg_purge_cluster_table(s, &purge_shares, op, count, e) ||
+        pg_purge_cluster_table(s, &purge_nodes, op, count, e) ||
+        pg_purge_cluster_table(s, &purge_workers, op, count, e))
+        return e->code;
+    size_t uncounted = *count; /* an expired lease has no effect: its deletion does not count */
+    return pg_purge_cluster_table(s, &purge_leases, op, &uncounted, e);
+}
+
+/* ---- the operation ---- */
+
 static enum err pg_purge_nudge_partitions(struct store_postgres *s, const struct op_purge *op, struct error *e)
 {
     if (op->executions_before_ms <= 0)
@@ -323,37 +381,6 @@ static enum err pg_purge_nudge_partitions(struct store_postgres *s, const struct
     if (!s->partition_thread)
         s->partition_thread = pg_partition_thread_new(&s->setup);
     return pg_partition_thread_nudge(s->partition_thread, op->executions_before_ms, e);
-}
-
-/* ---- audit rows: a trigger refuses to delete them unless belfry.audit_purge is on ---- */
-
-static const struct pg_statement audit_purge_begin = { "audit_purge_begin",
-                                                       "SELECT set_config('belfry.audit_purge', 'on', true)" };
-static const struct pg_statement audit_purge_end = { "audit_purge_end",
-                                                     "SELECT set_config('belfry.audit_purge', 'off', true)" };
-static const struct pg_statement oldest_audit = { "audit_oldest", "SELECT 1 FROM audit WHERE id < $1 LIMIT 1" };
-static const struct pg_statement purge_audit = {
-    "audit_purge",
-    "DELETE FROM audit WHERE id = ANY (ARRAY(SELECT id FROM audit WHERE id < $1 ORDER BY id LIMIT $2))",
-};
-
-static enum err pg_purge_audit(struct pg_purge *f, int64_t before_ms, struct error *e)
-{
-    struct store_postgres *s = f->s;
-    cleanup_with(pg_result_release) struct pg_result found = { 0 }, r = { 0 };
-    if (before_ms <= 0 || f->left == 0)
-        return ERR_OK;
-    pg_params_reset(&s->params);
-    pg_add_uuid(&s->params, uuid_floor(before_ms));
-    if (pg_run(&s->conn, &oldest_audit, &s->params, &found, e))
-        return e->code;
-    if (!found.rows)
-        return ERR_OK;
-    pg_add_i64(&s->params, (int64_t)f->left);
-    if (pg_queue(&s->conn, &audit_purge_begin, NULL, e) || pg_run(&s->conn, &purge_audit, &s->params, &r, e))
-        return e->code;
-    pg_purge_add_count(f, (size_t)r.affected);
-    return pg_queue(&s->conn, &audit_purge_end, NULL, e);
 }
 
 enum err postgres_purge(struct store_postgres *s, struct op *base)

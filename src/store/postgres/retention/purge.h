@@ -24,3 +24,5 @@ enum err pg_purge_runs_rest(struct store_postgres *s, const struct uuid *runs, s
 /* Merges and deletes rows of stats. *ret_more: there were as many as may be at a time. */
 enum err pg_purge_stats(struct store_postgres *s, int64_t now_ms, size_t max, bool *ret_more, struct error *e) must_use;
 enum err pg_purge_definitions(struct pg_purge *f, int64_t now_ms, struct error *e) must_use;
+
+enum err pg_purge_audit(struct pg_purge *f, int64_t before_ms, struct error *e) must_use;

@@ -32,11 +32,6 @@ static const struct pg_statement slot_hand = {
     "RETURNING tenant_id, id) INSERT INTO slots (tenant_id, key, task_id) SELECT tenant_id, $2, id FROM first",
 };
 static const struct pg_statement slot_waited_for = { "slot_waited_for", "SELECT waits_for FROM tasks WHERE id = $1" };
-/* Locks parents in the order of their ids, so that transactions cannot deadlock. */
-static const struct pg_statement lock_parents = {
-    "lock_parents",
-    "SELECT 1 FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
-};
 static const struct pg_statement uncount_runs = {
     "uncount_runs",
     "WITH gone AS (UPDATE tasks SET runs_count = 0 FROM unnest($1, $2, $3) AS x(id, parent, skipped) "
@@ -325,13 +320,6 @@ enum err pg_change_task(struct store_postgres *s, const struct pg_guards *old, c
         pg_uncount_runs(s, &tidy.id, &tidy.parent, &(bool){ tidy.state == TASK_EXPIRED }, 1, e))
         return e->code;
     return old->gated ? pg_slots_release(s, &t->id, &tidy, keys, e) : ERR_OK;
-}
-
-enum err pg_lock_parents(struct store_postgres *s, const struct uuid *parents, size_t n, struct error *e)
-{
-    pg_params_reset(&s->params);
-    pg_add_ids(&s->params, parents, n);
-    return pg_queue(&s->conn, &lock_parents, &s->params, e);
 }
 
 enum err pg_uncount_runs(struct store_postgres *s, const struct uuid *ids, const struct uuid *parents,

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "store/postgres/internal.h"
+#include "store/postgres/reader/reader.h"
 
 static const struct pg_statement count_pending = {
     "limits_pending",
@@ -126,4 +126,23 @@ enum err pg_calendar_unused(struct store_postgres *s, const struct catalog_entry
     if (pg_calendar_query(s, &calendar_is_used, x->tenant, x->name, &used, e))
         return e->code;
     return used ? calendar_used(x->name, e) : ERR_OK;
+}
+
+/* ---- reading ---- */
+
+enum err reader_postgres_usage(struct reader *base, int32_t tenant, struct tenant_usage *ret, struct error *e)
+{
+    static const struct pg_statement used = {
+        "read_usage", "SELECT (SELECT sum(n)::bigint FROM counts WHERE tenant_id = $1 AND state <= " SQL_RUNNING
+                      "), (SELECT count(*) "
+                      "FROM tasks WHERE kind = 1 AND state < " SQL_RUNNING " AND NOT deleted AND tenant_id = $1)"
+    };
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    pg_add_i32(pg_reader_params(r), tenant);
+    if (pg_reader_run(r, false, &used, &got, e))
+        return e->code;
+    *ret = (struct tenant_usage){ pg_i64(&got, 0, 0), pg_i64(&got, 0, 1) };
+    return ERR_OK;
 }

@@ -1,4 +1,4 @@
-/* OP_PUT, OP_RESEAL.
+/* OP_PUT.
  *
  * A change locks the task's row. If it withdraws occurrences that were spawned ahead, it locks the recurring task's row
  * first, then the occurrences' rows in the order of their ids. So does the cancellation of one
@@ -51,9 +51,6 @@ static const struct pg_statement cut_row = {
     "put_cut",
     "UPDATE tasks SET cursor_ms = $2, skipped_count = $3, last_error = $4 WHERE id = $1",
 };
-static const struct pg_statement resume_run = { "put_resume_run",
-                                                "UPDATE runs SET paused = false WHERE run_id = $1 AND paused" };
-static const struct pg_statement forget_signals = { "put_forget_signals", "DELETE FROM signals WHERE run_id = $1" };
 static const struct pg_statement slots_around = {
     "put_slots",
     "SELECT key FROM slots WHERE task_id = $1 "
@@ -272,25 +269,6 @@ static enum err pg_put_insert_also(struct store_postgres *s, const struct op_put
     return e->code;
 }
 
-static enum err pg_put_resume_run(struct store_postgres *s, enum task_state was, const struct task *next,
-                                  struct error *e)
-{
-    if (!put_resumes_run(was, next))
-        return ERR_OK;
-    pg_params_reset(&s->params);
-    pg_add_uuid(&s->params, next->id);
-    return pg_queue(&s->conn, &resume_run, &s->params, e);
-}
-
-enum err pg_run_forget(struct store_postgres *s, const struct task *t, struct error *e)
-{
-    if (!(t->links & TASK_NEW_INPUT))
-        return ERR_OK;
-    pg_params_reset(&s->params);
-    pg_add_uuid(&s->params, t->id);
-    return pg_queue(&s->conn, &forget_signals, &s->params, e);
-}
-
 /* The task is as it will be: its children are told if it is final. */
 static enum err pg_put_arrive(struct store_postgres *s, struct op_put *op, const struct task *next, struct error *e)
 {
@@ -326,87 +304,8 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
         return e->code;
     if (pg_change_task(s, &old, &next, &keys, &op->ret_state, e) || pg_put_insert_also(s, op, e))
         return e->code;
-    if (pg_put_resume_run(s, g.state, &next, e) || pg_run_forget(s, op->task, e) ||
+    if (pg_run_resume(s, g.state, &next, e) || pg_run_forget(s, op->task, e) ||
         pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e))
         return e->code;
     return pg_put_arrive(s, op, &next, e);
-}
-
-/* ---- OP_RESEAL ---- */
-
-/* Leaves out rows that another transaction has locked: nothing waits for them, and no order of locks matters. */
-static const struct pg_statement reseal = {
-    "reseal",
-    "WITH x AS MATERIALIZED (SELECT t.id, x.becomes FROM unnest($*) AS x (id, was, becomes) JOIN tasks AS t ON "
-    "t.id = x.id WHERE t.target_config = x.was AND t.state <> " SQL_RUNNING " FOR UPDATE OF t SKIP LOCKED) "
-    "UPDATE tasks SET target_config = x.becomes FROM x WHERE tasks.id = x.id",
-};
-
-static const struct pg_statement reseal_definitions = {
-    "reseal_definitions",
-    "WITH x AS MATERIALIZED (SELECT d.tenant_id, d.hash, x.becomes FROM unnest($*) AS x (tenant_id, hash, was, becomes) "
-    "JOIN definitions AS d ON d.tenant_id = x.tenant_id AND d.hash = x.hash WHERE d.text = x.was "
-    "FOR UPDATE OF d SKIP LOCKED) "
-    "UPDATE definitions AS d SET text = x.becomes FROM x WHERE d.tenant_id = x.tenant_id AND d.hash = x.hash",
-};
-
-static enum err pg_reseal_definitions(struct store_postgres *s, struct op_reseal *op, struct error *e)
-{
-    struct pg_params *p = &s->params;
-    const struct resealed_definition *v = op->definitions;
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    pg_params_reset(p);
-    pg_array(p, PG_I32);
-    for (size_t i = 0; i < op->definition_count; i++)
-        pg_element_i64(p, v[i].definition->tenant);
-    pg_array_end(p);
-    pg_array(p, PG_BYTES);
-    for (size_t i = 0; i < op->definition_count; i++)
-        pg_element_text(p, (struct str){ (const char *)v[i].definition->hash, DEFINITION_HASH });
-    pg_array_end(p);
-    pg_array(p, PG_TEXT);
-    for (size_t i = 0; i < op->definition_count; i++)
-        pg_element_text(p, v[i].definition->text);
-    pg_array_end(p);
-    pg_array(p, PG_TEXT);
-    for (size_t i = 0; i < op->definition_count; i++)
-        pg_element_text(p, v[i].becomes);
-    pg_array_end(p);
-    if (pg_run(&s->conn, &reseal_definitions, p, &r, e))
-        return e->code;
-    op->ret_changed += (size_t)r.affected;
-    return ERR_OK;
-}
-
-static enum err pg_reseal_tasks(struct store_postgres *s, struct op_reseal *op, struct error *e)
-{
-    struct pg_params *p = &s->params;
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    pg_params_reset(p);
-    pg_array(p, PG_UUID);
-    for (size_t i = 0; i < op->n; i++)
-        pg_element_uuid(p, op->v[i].id);
-    pg_array_end(p);
-    pg_array(p, PG_TEXT);
-    for (size_t i = 0; i < op->n; i++)
-        pg_element_text(p, op->v[i].was);
-    pg_array_end(p);
-    pg_array(p, PG_TEXT);
-    for (size_t i = 0; i < op->n; i++)
-        pg_element_text(p, op->v[i].becomes);
-    pg_array_end(p);
-    if (pg_run(&s->conn, &reseal, p, &r, e))
-        return e->code;
-    op->ret_changed += (size_t)r.affected;
-    return ERR_OK;
-}
-
-enum err postgres_reseal(struct store_postgres *s, struct op *base)
-{
-    struct op_reseal *op = (struct op_reseal *)base;
-    struct error *e = &base->error;
-    op->ret_changed = 0;
-    if ((op->n && pg_reseal_tasks(s, op, e)) || (op->definition_count && pg_reseal_definitions(s, op, e)))
-        return e->code;
-    return ERR_OK;
 }

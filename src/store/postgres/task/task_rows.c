@@ -1,7 +1,5 @@
-/* What all operations do with rows: read guards, insert, replace and delete task rows, and maintain the claims that
- * hold them. */
+/* What all operations do with rows of tasks: read guards, insert, replace and delete rows, read rows of a result. */
 #include <assert.h>
-#include <stdlib.h>
 
 #include "store/common/reading.h"
 #include "store/postgres/internal.h"
@@ -26,13 +24,10 @@ static const struct pg_statement replace_row = {
                                                                          ") WHERE tasks.id = x.id",
 };
 static const struct pg_statement delete_rows = { "delete_rows", "DELETE FROM tasks WHERE id = ANY ($1)" };
-static const struct pg_statement claim_join = {
-    "claim_join",
-    "UPDATE claims SET held = held + 1, tasks = array_append(tasks, $2) WHERE id = $1",
-};
-static const struct pg_statement insert_idempotency = {
-    "insert_idempotency",
-    "INSERT INTO idempotency SELECT * FROM unnest($*) ON CONFLICT (key, tenant_id) DO NOTHING",
+/* Locks parents in the order of their ids, so that transactions cannot deadlock. */
+static const struct pg_statement lock_parents = {
+    "lock_parents",
+    "SELECT 1 FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
 };
 
 void pg_add_ids(struct pg_params *p, const struct uuid *ids, size_t n)
@@ -138,18 +133,6 @@ enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t
     return ERR_OK;
 }
 
-/* ---- lanes ---- */
-
-enum err pg_lane_numbers(struct store_postgres *s, struct pg_lane_want *v, size_t n, struct error *e)
-{
-    bool has_made;
-    if (pg_lanes_find(&s->conn, &s->lanes, v, n, &has_made, e))
-        return e->code;
-    if (has_made)
-        s->made_lanes = s->notice.lanes = true;
-    return ERR_OK;
-}
-
 /* ---- rows ---- */
 
 /* "part" and all columns of n tasks, as parameters of insert_rows and replace_row. */
@@ -244,36 +227,11 @@ enum err pg_delete_rows(struct store_postgres *s, const struct uuid *ids, size_t
     return pg_queue(&s->conn, &delete_rows, &s->params, e);
 }
 
-/* ---- claims ---- */
-
-enum err pg_claim_join(struct store_postgres *s, struct uuid claim, struct uuid task, struct error *e)
+enum err pg_lock_parents(struct store_postgres *s, const struct uuid *parents, size_t n, struct error *e)
 {
     pg_params_reset(&s->params);
-    pg_add_uuid(&s->params, claim);
-    pg_add_uuid(&s->params, task);
-    return pg_queue(&s->conn, &claim_join, &s->params, e);
-}
-
-/* ---- idempotency keys ---- */
-
-enum err pg_idempotency_used_error(struct error *e)
-{
-    (void)error_set(e, ERR_CONFLICT, "this key has been used before");
-    return error_in(e, "idempotency-key");
-}
-
-enum err pg_idempotency_put(struct store_postgres *s, const struct idempotency *i, struct error *e)
-{
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    if (!i)
-        return ERR_OK;
-    pg_params_reset(&s->params);
-    pg_add_rows(&s->params, &table_idempotency, (const void *const[]){ i }, NULL, 1);
-    if (pg_run(&s->conn, &insert_idempotency, &s->params, &r, e))
-        return e->code;
-    if (r.affected > 0)
-        return ERR_OK;
-    return pg_idempotency_used_error(e);
+    pg_add_ids(&s->params, parents, n);
+    return pg_queue(&s->conn, &lock_parents, &s->params, e);
 }
 
 /* ---- results ---- */
