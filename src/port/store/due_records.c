@@ -6,7 +6,7 @@
 enum { CHECK_OF_TASK = 1 << 20, PAUSE_OF_TASK };
 
 /* The at-th task that the operation writes; NULL: none. *ret_more: there may be one after it. */
-static const struct task *check_task_of(const struct op *op, size_t at, bool *ret_more)
+static const struct task *due_record_task(const struct op *op, size_t at, bool *ret_more)
 {
     const struct op_insert *insert = (const struct op_insert *)op;
     const struct op_settle *settle = (const struct op_settle *)op;
@@ -51,7 +51,7 @@ bool op_next_record(const struct op *op, size_t *at, struct record *ret)
     bool more = op->rc == ERR_OK;
     while (more) {
         size_t place = (*at)++;
-        const struct task *t = check_task_of(op, place / each, &more);
+        const struct task *t = due_record_task(op, place / each, &more);
         if (!t || !records_of_task[place % each](t, ret))
             continue;
         ret->tenant = t->tenant;
