@@ -173,7 +173,6 @@ enum err memory_sealed(struct reader *r, struct str key_id, bool *ret, struct er
 enum err memory_sealed_page(struct reader *r, struct str key_id, struct uuid after, size_t max, struct arena *a,
                             struct sealed_page *ret, struct error *e);
 enum err memory_key_prints(struct reader *r, struct key_prints *ret, struct error *e);
-enum err memory_reseal(struct store_memory *s, struct op *base);
 bool memory_execution_copy(struct arena *a, const struct execution *x, struct execution *ret);
 enum err memory_history(struct reader *r, const struct history_filter *f, struct arena *a, struct history_page *ret,
                         struct error *e);
@@ -197,15 +196,21 @@ enum err memory_limits_check(const struct store_memory *s, const struct op_inser
 enum err memory_calendar_check(const struct store_memory *s, const struct task *t, struct error *e) must_use;
 enum err memory_calendar_unused(const struct store_memory *s, const struct catalog_entry *x, struct error *e) must_use;
 
-/* ---- operations with files of their own ---- */
+/* ---- operations: each is in the file of the name that it has in the other stores ---- */
 
-enum err memory_key_put(struct store_memory *s, struct op *base);
-enum err memory_lease(struct store_memory *s, struct op *base);
-enum err memory_catalog(struct store_memory *s, struct op *base);
-enum err memory_purge(struct store_memory *s, struct op *base);
+#define op_as(type, base) container_of(base, type, op)
+#define X(name, verb)     enum err memory_##verb(struct store_memory *s, struct op *base);
+OP_MAP(X)
+#undef X
+
+/* Unless its id exists. */
+void memory_insert_absent(struct store_memory *s, const struct task *t);
+enum err memory_id_conflict(const struct task *t, struct error *e);
 
 /* ---- nodes, their shares of limits, and recall requests ---- */
 
+const struct node_row *memory_node_find(const struct store_memory *s, struct uuid id); /* NULL: unknown */
+bool memory_has_orphans(const struct store_memory *s, struct uuid not_node);
 bool memory_node_is_dead(const struct store_memory *s, struct uuid id);
 bool memory_node_is_alive(const struct store_memory *s, struct uuid id); /* known and not dead */
 /* Unless tasks that it handed to a queue still run. */
@@ -218,13 +223,6 @@ bool memory_recall_exists(const struct store_memory *s, struct uuid task, int64_
 /* A recall request asks to abort it. */
 bool memory_abort_requested(const struct store_memory *s, struct uuid task, int64_t fence);
 
-enum err memory_orphans(struct store_memory *s, struct op *base);
-enum err memory_heartbeat(struct store_memory *s, struct op *base);
-enum err memory_node_dead(struct store_memory *s, struct op *base);
-enum err memory_limit_take(struct store_memory *s, struct op *base);
-enum err memory_recall(struct store_memory *s, struct op *base);
-enum err memory_recall_list(struct store_memory *s, struct op *base);
-
 /* ---- tasks that run outside of their node ---- */
 
 /* RUNNING under a claim, with exactly that fence. */
@@ -234,25 +232,15 @@ void memory_lease_leave(struct store_memory *s, struct uuid task); /* it leaves 
 void memory_leases_release(struct store_memory *s);
 bool memory_worker_groups(const struct store_memory *s, int64_t now_ms, struct arena *a, struct worker_groups *ret);
 
-enum err memory_handoff(struct store_memory *s, struct op *base);
-enum err memory_handed_off(struct store_memory *s, struct op *base);
-enum err memory_running(struct store_memory *s, struct op *base);
-enum err memory_retake(struct store_memory *s, struct op *base);
-enum err memory_lease_renew(struct store_memory *s, struct op *base);
-enum err memory_leases_expired(struct store_memory *s, struct op *base);
-enum err memory_worker_report(struct store_memory *s, struct op *base);
-enum err memory_stats(struct store_memory *s, struct op *base);
 bool memory_stats_purge(struct store_memory *s, int64_t now_ms, size_t max); /* true: there may be more */
 enum err memory_reader_stats(struct reader *r, const struct stats_filter *f, struct arena *a, struct stats_points *ret,
                              struct error *e);
-enum err memory_fold(struct store_memory *s, struct op *base);
 void memory_hits_write(struct store_memory *s, const struct op *op);
 void memory_checks_write(struct store_memory *s, const struct op *op);
 void memory_incidents_release(struct store_memory *s);
 enum err memory_hits(struct reader *r, size_t max, struct arena *a, struct hit_list *ret, struct error *e);
 enum err memory_records(struct reader *r, const struct record_filter *f, struct arena *a, struct record_page *ret,
                         struct error *e);
-enum err memory_breakers(struct store_memory *s, struct op *base);
 enum err memory_reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a,
                                 struct breaker_rows *ret, struct error *e);
 enum err memory_reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct lease_row *ret,
@@ -339,7 +327,6 @@ bool memory_is_left(const struct store_memory *s, struct uuid parent);  /* for O
 bool memory_run_is_left(const struct store_memory *s, struct uuid run); /* one of its steps is */
 void memory_joins_drop(struct store_memory *s, struct uuid child);      /* it is purged */
 void memory_joins_release(struct store_memory *s);
-enum err memory_arrive(struct store_memory *s, struct op *base);
 enum err memory_links(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct task_links *ret,
                       struct error *e);
 
@@ -356,8 +343,14 @@ void memory_mark_parent(struct store_memory *s, struct uuid id);         /* it h
 void memory_join_expect_more(struct store_memory *s, struct uuid child); /* by one */
 enum flow_decision memory_join_decide(const struct memory_joins *j, const struct task *child);
 
-/* ---- runs of workflows (runs.c, run_records.c, reader_runs.c) ---- */
+/* ---- runs of workflows (runs.c and its neighbours) ---- */
 
+struct str memory_text(struct str s); /* a copy, until memory_text_free */
+void memory_text_free(struct str s);
+void memory_signal_free(struct signal_row *x);
+enum err memory_fence_check(const struct store_memory *s, struct uuid id, int64_t fence, struct error *e);
+/* Adds the lane of a SCHEDULED task. */
+void memory_add_lane(const struct task *t, uint64_t *unblocked);
 struct run_row *memory_run_find(const struct store_memory *s, struct uuid run); /* NULL: it was never opened */
 void memory_run_begin(struct store_memory *s, const struct op_open *op, const struct run_row *outer, int links);
 void memory_run_resume(struct store_memory *s, struct uuid run);
@@ -374,12 +367,6 @@ size_t memory_purge_definitions(struct store_memory *s, int64_t before_ms, size_
 void memory_runs_release(struct store_memory *s);
 /* The tasks of a run, by place. */
 struct picks memory_steps_of(const struct store_memory *s, struct uuid run);
-
-enum err memory_open(struct store_memory *s, struct op *base);
-enum err memory_await(struct store_memory *s, struct op *base);
-enum err memory_signal(struct store_memory *s, struct op *base);
-enum err memory_stop(struct store_memory *s, struct op *base);
-enum err memory_define(struct store_memory *s, struct op *base);
 
 enum err memory_definitions(struct reader *r, const struct definition *after, size_t max, struct arena *a,
                             struct definition_page *ret, struct error *e);
@@ -400,7 +387,4 @@ enum err memory_outputs(struct reader *r, struct uuid run, int64_t from, int64_t
 enum err memory_signals(struct reader *r, struct uuid run, struct str name, struct arena *a, struct signal_rows *ret,
                         struct error *e);
 
-enum err memory_claim(struct store_memory *s, struct op *base);
-
-enum err memory_catch_up(struct store_memory *s, struct op *base); /* catch_up.c */
 enum err memory_reader(struct store *base, struct reader **ret, struct error *e) must_use;

@@ -1,4 +1,4 @@
-/* OP_HEARTBEAT, OP_NODE_DEAD and OP_ORPHANS. A heartbeat computes the new state of all nodes, copies the result from
+/* OP_HEARTBEAT and OP_NODE_DEAD. A heartbeat computes the new state of all nodes, copies the result from
  * it, and then stores it. */
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@ struct node_entry {
 
 /* ---- finding and storing nodes ---- */
 
-static const struct node_row *memory_node_find(const struct store_memory *s, struct uuid id)
+const struct node_row *memory_node_find(const struct store_memory *s, struct uuid id)
 {
     const struct node_entry *n = map_get(&s->nodes, uuid_bytes(&id));
     return n ? &n->row : NULL;
@@ -45,46 +45,6 @@ static void memory_node_remove(struct store_memory *s, struct uuid id)
 {
     free(map_remove(&s->nodes, uuid_bytes(&id)));
     memory_places_drop(s, id);
-}
-
-/* ---- OP_ORPHANS ---- */
-
-static bool memory_claim_is_orphaned(const struct store_memory *s, const struct claim *c, struct uuid not_node)
-{
-    return c->hold == CLAIM_OWN && !uuid_eq(c->node, not_node) && !memory_node_is_alive(s, c->node);
-}
-
-static int64_t memory_orphan_fires_until_ms(const struct store_memory *s, const struct task *t)
-{
-    const struct claim *c = map_get(&s->table.claims, uuid_bytes(&t->claim));
-    const struct node_row *n = memory_node_find(s, c->node);
-    return orphan_fires_until_ms(n ? n->fires_until_ms : 0);
-}
-
-enum err memory_orphans(struct store_memory *s, struct op *base)
-{
-    struct op_orphans *op = container_of(base, struct op_orphans, op);
-    cleanup_with(picks_release) struct picks p = { 0 };
-    map_each (&s->table.claims, slot)
-        if (memory_claim_is_orphaned(s, slot->value, op->not_node))
-            picks_held(slot->value, op->max, &p);
-    int64_t *until_ms = arena_array(&base->arena, int64_t, p.n);
-    if (!until_ms)
-        return memory_no_room(&base->error);
-    for (size_t i = 0; i < p.n; i++)
-        until_ms[i] = memory_orphan_fires_until_ms(s, p.v[i]);
-    if (picks_copy(&p, &base->arena, &op->ret, &base->error))
-        return base->error.code;
-    op->ret_fires_until_ms = until_ms;
-    return ERR_OK;
-}
-
-static bool memory_has_orphans(const struct store_memory *s, struct uuid not_node)
-{
-    map_each (&s->table.claims, slot)
-        if (memory_claim_is_orphaned(s, slot->value, not_node))
-            return true;
-    return false;
 }
 
 /* ---- OP_HEARTBEAT ---- */

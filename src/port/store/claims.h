@@ -127,6 +127,9 @@ bool claim_is_for(const struct op_claim *op, struct uuid id, int64_t due_ms);
 int64_t claim_counts_as(const struct op_claim *op, struct uuid id, int64_t due_ms);
 bool claim_is_own(const struct op_claim *op, struct uuid id); /* its partition is the caller's */
 enum err node_is_dead(struct error *e);                       /* rule 7 */
+/* The same for OP_RECURRING: own NULL means all partitions; a time is INT64_MAX at most. */
+bool partition_is_own(const struct partitions *own, struct uuid id);
+int64_t later_by(int64_t at_ms, int64_t delay_ms);
 
 /* OP_CLAIMED - reads the tasks that a claim holds now, in no order; of an unknown claim, none. For a node that does not
  * know whether its claim was committed. The answer is final: a transaction of that claim that is still being committed

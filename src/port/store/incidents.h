@@ -33,6 +33,7 @@
  *  9. A run that has started is paused by run_row.paused. Its record is written by OP_FOLD alone, and its doc is the
  *     pause. It counts while run_row.paused is set. */
 #include "core/notify/hit.h"
+#include "core/task/task.h"
 #include "port/store/operation.h"
 
 /* Which kinds are wanted, by tenant: bits 1 << enum hit_kind; of tenant 0: by any tenant. Any thread. */

@@ -152,6 +152,8 @@ bool put_cut_applies(const struct op_put *op, const struct spawn_cut *c);
 bool put_cut_deletes(struct op_put *op, const struct spawn_cut *c);
 /* OP_PUT 9: occurrences that a user requested stay. */
 bool put_keeps_requested(const struct op_put *op);
+/* It ended for good: its occurrences are not tried again. */
+bool schedule_is_cancelled(const struct task *recurring);
 /* OP_PUT 10: occurrences that have fired and wait are cancelled. */
 bool put_ends_fired(const struct op_put *op);
 /* OP_PUT 7, 9, 10: what becomes of an occurrence that is withdrawn, and why, for people. */

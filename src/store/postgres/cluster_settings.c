@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "port/secrets.h"
-#include "store/postgres/internal.h"
+#include "store/postgres/reader/reader.h"
 
 static enum err pg_cluster_damaged(struct str name, struct error *e)
 {
@@ -160,4 +160,13 @@ enum err store_postgres_key_drop(const char *url, struct clock *clock, const str
         rc = pg_cluster_key_drop(&c, k, e);
     pg_conn_release(&c);
     return rc;
+}
+
+enum err reader_postgres_key_prints(struct reader *base, struct key_prints *ret, struct error *e)
+{
+    struct pg_reader *r = pg_reader_self(base);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    e = pg_reader_error(base, e);
+    (void)pg_reader_params(r);
+    return pg_reader_run(r, false, &pg_cluster_keys, &got, e) ? e->code : pg_cluster_key_prints(&got, ret, e);
 }

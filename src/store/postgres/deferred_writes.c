@@ -6,7 +6,6 @@
  * their ids, so that transactions cannot deadlock. */
 #include <stdlib.h>
 
-#include "port/store/operation_table.h"
 #include "store/postgres/internal.h"
 
 enum { NOTE_MAX = 256 /* tasks in one row of `ended` */ };
@@ -223,38 +222,4 @@ enum err pg_send_claims(struct store_postgres *s, struct error *e)
     pg_params_reset(p);
     pg_add_members(p, c->v, n, id);
     return pg_queue(&s->conn, &delete_claims, p, e);
-}
-
-/* ---- audit rows ---- */
-
-static const struct pg_statement insert_audit = {
-    "audit_insert",
-    "INSERT INTO audit (id" AUDIT_COLUMNS_REST(SQL_NAME) ") SELECT * FROM unnest($*) ON CONFLICT (id) DO NOTHING",
-};
-
-enum err pg_send_audit(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
-{
-    size_t count = 0, at = 0;
-    for (size_t i = 0; i < n; i++)
-        count += op_audit(ops[i]) != NULL;
-    if (!count)
-        return ERR_OK;
-    arena_reset(&s->arena);
-    struct audit *rows = arena_array(&s->arena, struct audit, count);
-    const void **pointers = arena_array(&s->arena, const void *, count);
-    if (!rows || !pointers)
-        return error_no_room(e);
-    for (size_t i = 0; i < n; i++) {
-        const struct audit *given = op_audit(ops[i]);
-        if (!given)
-            continue;
-        rows[at] = *given;
-        rows[at].strand = s->strand;
-        rows[at].seq = ++s->audit_seq;
-        pointers[at] = &rows[at];
-        at++;
-    }
-    pg_params_reset(&s->params);
-    pg_add_rows(&s->params, &table_audit, pointers, NULL, count);
-    return pg_queue(&s->conn, &insert_audit, &s->params, e);
 }

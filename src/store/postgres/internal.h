@@ -1,218 +1,31 @@
 #pragma once
-/* store/postgres/internal.h - shared by the files of the PostgreSQL store: connection, parameters, results, writer.
- *
- * All parameters and results are binary. Statements work on sets: a statement takes one array for each column and
- * unnests them, so that one statement writes a thousand rows. Statements are sent in libpq's pipeline mode: pg_send
- * sends one without waiting, pg_get reads the results in the order of sending. A statement is prepared when a
- * connection first uses it. */
-#include <libpq-fe.h>
+/* store/postgres/internal.h - what the files of the PostgreSQL store share: the writer's state and what operations do
+ * with it. Connections are in connection.h, reads in reader/reader.h. */
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "store/common/claim_hold.h"
-#include "store/common/columns.h"
 #include "store/common/joins.h"
-#include "store/common/lane_table.h"
 #include "store/common/slots.h"
 #include "store/common/sql_states.h"
 #include "store/common/tally.h"
+#include "store/postgres/connection.h"
 #include "store/postgres/store_postgres.h"
 
 /* The server's clock, in microseconds since 1970. */
 #define CLOCK_US "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
-/* ---- parameters (params.c) ---- */
-
-enum { PG_PARAMS_MAX = 64 };
-
-/* The types of parameters, and of the elements of array parameters. */
-enum pg_type { PG_BOOL, PG_I16, PG_I32, PG_I64, PG_DOUBLE, PG_UUID, PG_BYTES, PG_TEXT };
-
-/* The parameters of one statement, in order. The bytes are copied: the caller's values may go away after the call. */
-struct pg_params {
-    int n;
-    Oid types[PG_PARAMS_MAX];
-    size_t at[PG_PARAMS_MAX]; /* offsets in bytes; SIZE_MAX: NULL */
-    int lengths[PG_PARAMS_MAX];
-    struct buf bytes;
-    size_t array_at; /* where the open array begins */
-    int array_count;
-    bool array_nulls;
-    enum pg_type array_type;
-    struct buf text; /* buffer for the JSON text of one column */
-};
-
-void pg_params_init(struct pg_params *p);
-void pg_params_release(struct pg_params *p);
-void pg_params_reset(struct pg_params *p);
-
-void pg_add_bool(struct pg_params *p, bool v);
-void pg_add_i32(struct pg_params *p, int32_t v);
-void pg_add_i64(struct pg_params *p, int64_t v);
-void pg_add_uuid(struct pg_params *p, struct uuid v); /* nil becomes NULL */
-void pg_add_text(struct pg_params *p, struct str v);  /* empty becomes '', not NULL */
-void pg_add_bytes(struct pg_params *p, struct str v);
-void pg_add_null(struct pg_params *p, enum pg_type type);
-/* The partitions as a bytea for get_bit(); a NULL pointer becomes NULL, which means all partitions. */
-void pg_add_partitions(struct pg_params *p, const struct partitions *own);
-
-/* Array parameters: call pg_array, then a pg_element_ function for each element, then pg_array_end. Empty PG_TEXT and
- * PG_BYTES elements become NULL only with pg_element_text_or_null. */
-void pg_array(struct pg_params *p, enum pg_type type);
-void pg_element_bool(struct pg_params *p, bool v);
-void pg_element_i64(struct pg_params *p, int64_t v); /* for PG_I16, PG_I32 and PG_I64 */
-void pg_element_double(struct pg_params *p, double v);
-void pg_element_uuid(struct pg_params *p, struct uuid v); /* nil becomes NULL */
-void pg_element_text(struct pg_params *p, struct str v);  /* for PG_TEXT and PG_BYTES */
-void pg_element_text_or_null(struct pg_params *p, struct str v);
-void pg_element_null(struct pg_params *p);
-void pg_array_end(struct pg_params *p);
-/* An array of one member of many rows: a struct uuid or an int64_t. */
-#define pg_add_members(p, rows, n, member)                                                                             \
-    pg_add_column((p),                                                                                                 \
-                  _Generic((rows)->member, struct uuid                                                                 \
-                           : PG_UUID, int64_t                                                                          \
-                           : PG_I64),                                                                                  \
-                  (rows), (n), sizeof *(rows), offsetof(__typeof__(*(rows)), member))
-void pg_add_column(struct pg_params *p, enum pg_type type, const void *rows, size_t n, size_t size, size_t offset);
-
-/* The columns of n rows, one array for each column, in the table's order. rows[i] points to a struct. COL_LANE takes
- * the lane's number from lanes[i]; lanes is NULL if the table has no lane column. COL_INT becomes int[], other numbers
- * bigint[]: the INSERT narrows them. */
-void pg_add_rows(struct pg_params *p, const struct table *t, const void *const *rows, const int64_t *lanes, size_t n);
-
-/* ---- connection (connection.c) ---- */
-
-/* A statement that was sent and whose result has not been read. */
-struct pg_sent {
-    bool quiet;           /* sent by pg_queue: no caller reads its result */
-    const char *prepares; /* the name of the statement that this message prepares; NULL: it runs one */
-};
-
-/* The text of a statement. Each connection records by itself which statements it has prepared. */
-struct pg_statement {
-    const char *name; /* unique among all statements; the prepared statement has this name */
-    const char *sql;  /* parameters are $1, $2, … and $* */
-};
-
-struct pg_conn {
-    PGconn *pg;
-    char *url; /* for libpq: Belfry's own settings are removed */
-    struct clock *clock;
-    /* The longest time that a statement may take, in milliseconds; 0: 10 s. Migrations and archiving set more. */
-    int64_t answer_ms;
-    bool prepare;         /* use named prepared statements, otherwise unnamed ones */
-    bool is_reader;       /* connects to any host, read-only ones too */
-    struct map prepared;  /* names of the prepared statements */
-    struct buf sql;       /* a statement's text with its $* expanded */
-    struct pg_sent *sent; /* ring of sent statements whose results are unread */
-    size_t sent_first, sent_count, sent_cap;
-    size_t awaited;                  /* how many of these a caller will read (pg_get) */
-    size_t group;                    /* how many of these belong to the group whose sync was sent */
-    int64_t retry_at_ns, backoff_ms; /* steady clock: no connect before retry_at_ns */
-    int64_t backoff_max_ms;
-    uint64_t generation; /* rises with each connect: session state of an older generation is gone */
-    enum err failed;     /* the transaction is lost: only a rollback may follow */
-    struct error failure;
-    bool answered; /* a result has arrived since pg_conn_ready: the connection was alive */
-    bool retry;    /* failed by a serialization failure or a deadlock: a retry may succeed */
-};
-
-enum err pg_conn_init(struct pg_conn *c, const char *url, bool is_reader, struct clock *clock,
-                      struct error *e) must_use;
-void pg_conn_release(struct pg_conn *c); /* a zeroed one is fine */
+/* ---- fences (fences.c) ---- */
 
 /* The fence of the next claim of a task (core/task/fence.h). */
 #define SQL_NEXT_FENCE                                                                                                 \
     "greatest(fence, (SELECT convert_from(value, 'UTF8')::bigint FROM cluster WHERE name = 'fence_floor')) + 1"
 
-/* Makes the connection connected and idle, or returns ERR_UNAVAILABLE. Reconnects if necessary, but not before the
- * backoff has passed; the time to connect is limited. Clears an earlier failure. */
-enum err pg_conn_ready(struct pg_conn *c, struct error *e) must_use;
-
 /* For a new connection: raises the floor of the fences if this is another database than before. */
 enum err pg_fences_check(struct pg_conn *c, struct error *e) must_use;
 enum err pg_fences_raise(struct pg_conn *c, struct pg_params *p, int64_t now_ms, struct error *e) must_use;
 
-/* Reads and discards all results in flight, then runs the text (ROLLBACK or ROLLBACK TO op) and clears `failed`. Fails
- * only if the connection is lost. */
-enum err pg_rollback(struct pg_conn *c, const char *sql, struct error *e) must_use;
-
-/* A result: rows and columns by number. Release it; a zeroed one is fine. */
-struct pg_result {
-    PGresult *r;
-    int rows;
-    int64_t affected; /* rows changed by UPDATE, DELETE or INSERT */
-};
-void pg_result_release(struct pg_result *r);
-
-/* Sends a statement. In its text, `$*` stands for all parameters after the highest numbered one: unnest($*). A
- * statement has the same parameter types at every use. If no result comes in time, the connection is closed. */
-enum err pg_send(struct pg_conn *c, const struct pg_statement *s, const struct pg_params *p, struct error *e) must_use;
-/* Reads the result of the oldest statement that was sent. If ret is NULL, the result is discarded. */
-enum err pg_get(struct pg_conn *c, struct pg_result *ret, struct error *e) must_use;
-/* Sends a statement and reads its result. Nothing may be in flight; p and ret may be NULL. */
-enum err pg_run(struct pg_conn *c, const struct pg_statement *s, const struct pg_params *p, struct pg_result *ret,
-                struct error *e) must_use;
-/* Sends a statement whose result nobody needs. It leaves with the next statement, and no pg_get returns its result. If
- * it fails, each pg_get after it fails with its error. It does not count as in flight. */
-enum err pg_queue(struct pg_conn *c, const struct pg_statement *s, const struct pg_params *p, struct error *e) must_use;
-/* Runs one statement without parameters, such as BEGIN. It is not prepared. Nothing may be in flight. */
-enum err pg_exec(struct pg_conn *c, const char *sql, struct error *e) must_use;
-/* Sends such a statement without waiting for its result. */
-enum err pg_send_text(struct pg_conn *c, const char *sql, struct error *e) must_use;
-bool pg_in_flight(const struct pg_conn *c);
-
-/* Maps an error of PostgreSQL to an error code and records it in `failed`. ERR_UNAVAILABLE: the same may succeed later
- * (connection lost, shutdown, too many connections, read-only server, disk full); after SQLSTATE 40001 and 40P01 also
- * sets c->retry. ERR_CORRUPT with PostgreSQL's message: anything else. */
-enum err pg_fail(struct pg_conn *c, const PGresult *r, struct error *e);
-/* Records and returns ERR_CORRUPT for a violation that Belfry itself has detected. */
-enum err pg_corrupt(struct pg_conn *c, const char *what, struct error *e);
-
-bool pg_is_null(const struct pg_result *r, int row, int column);
-bool pg_bool(const struct pg_result *r, int row, int column);
-int64_t pg_i64(const struct pg_result *r, int row, int column); /* any integer type; NULL is 0 */
-double pg_double(const struct pg_result *r, int row, int column);
-struct uuid pg_uuid(const struct pg_result *r, int row, int column); /* NULL is nil */
-struct str pg_text(const struct pg_result *r, int row,
-                   int column); /* text and bytea; borrowed from the result; NULL is empty */
-
-/* Iterates over a uuid[]. */
-struct pg_walk {
-    const char *at;
-    int left;
-};
-struct pg_walk pg_array_of(const struct pg_result *r, int row, int column); /* NULL has no elements */
-bool pg_next_uuid(struct pg_walk *w, struct uuid *ret);
-
-/* A lane's columns. pg_read_lane reads them from `first` on; its texts are borrowed from the result. */
-#define PG_LANE_COLUMNS "tenant_id, queue, priority, requires, cpu_milli, memory_mb, host"
-enum { PG_LANE_COLUMN_COUNT = 7 };
-struct lane pg_read_lane(const struct pg_result *r, int row, int first);
-
-/* Load all lanes from the table; find a lane by its number, and load the table if it is unknown. Nothing may be in
- * flight. */
-enum err pg_lanes_load(struct pg_conn *c, struct store_lanes *l, struct error *e) must_use;
-enum err pg_lanes_at(struct pg_conn *c, struct store_lanes *l, int64_t number, const struct lane_row **ret,
-                     struct error *e) must_use;
-
-/* Finds the numbers of n lanes. Inserts those that do not exist yet, in one statement and in the order of their
- * columns: processes that make the same lanes at the same time wait for each other, but in one direction. Nothing may
- * be in flight. */
-struct pg_lane_want {
-    struct lane lane;
-    int pool;
-    int64_t number; /* result */
-};
-enum err pg_lanes_find(struct pg_conn *c, struct store_lanes *l, struct pg_lane_want *v, size_t n, bool *ret_made,
-                       struct error *e) must_use;
-
-/* Reads the columns from `first` on into a zeroed struct. Nothing may be in flight: a lane may have to be loaded. */
-enum err pg_row_read(struct pg_conn *c, struct store_lanes *lanes, const struct pg_result *r, int row, int first,
-                     const struct table *t, struct arena *a, void *ret, struct error *e) must_use;
-
-/* ---- writer (store_postgres.c; its operations are in insert.c, claim.c, settle.c and others) ---- */
+/* ---- writer (store_postgres.c; its operations are in the folders) ---- */
 
 /* A task that became final in an operation, and when: rows of table `ended`, by which OP_PURGE finds it. */
 struct pg_ended_task {
@@ -341,9 +154,9 @@ enum err pg_send_tallies(struct store_postgres *s, struct error *e) must_use;
 enum err pg_send_ended(struct store_postgres *s, struct error *e) must_use;
 enum err pg_read_changes(struct store_postgres *s, struct error *e) must_use; /* port/store/changes.h 7 */
 enum err pg_send_claims(struct store_postgres *s, struct error *e) must_use;
-/* The audit rows of the operations that succeeded. */
+/* The audit rows of the operations that succeeded (record/audit.c). */
 enum err pg_send_audit(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
-/* Their hits (incident/records.c). */
+/* Their hits (record/incidents.c). */
 enum err pg_send_hits(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
 enum err pg_send_checks(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
 
@@ -414,6 +227,8 @@ enum err pg_replace_row(struct store_postgres *s, const struct pg_guards *old, c
                         struct error *e) must_use;
 /* Deletes rows. The caller updates the counts. */
 enum err pg_delete_rows(struct store_postgres *s, const struct uuid *ids, size_t n, struct error *e) must_use;
+/* Locks the rows of recurring tasks. */
+enum err pg_lock_parents(struct store_postgres *s, const struct uuid *parents, size_t n, struct error *e) must_use;
 
 /* Adds a task to a claim: the claim's row holds the number of its tasks and their ids. pg_note_left removes it. */
 enum err pg_claim_join(struct store_postgres *s, struct uuid claim, struct uuid task, struct error *e) must_use;
@@ -434,7 +249,9 @@ enum err pg_slots_lock_settled(struct store_postgres *s, struct op *const *ops, 
 /* Locks the slot keys that these tasks hold, in order, and reads their state, in one batch. */
 enum err pg_slots_prefetch(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e) must_use;
 
-/* Rule 12 of port/store/runs.h. */
+/* Rules 9 and 12 of port/store/runs.h. */
+enum err pg_run_resume(struct store_postgres *s, enum task_state was, const struct task *next,
+                       struct error *e) must_use;
 enum err pg_run_forget(struct store_postgres *s, const struct task *t, struct error *e) must_use;
 
 /* pg_replace_row, and releases the slots that the new row does not keep. Adds the keys of the slots to hand over to
@@ -448,8 +265,6 @@ enum err pg_slots_settle(struct store_postgres *s, const struct uuid *task, enum
                          struct error *e) must_use;
 enum err pg_slots_hand_over(struct store_postgres *s, const struct slot_keys *keys, uint64_t *unblocked,
                             struct error *e) must_use;
-/* Locks the rows of recurring tasks. */
-enum err pg_lock_parents(struct store_postgres *s, const struct uuid *parents, size_t n, struct error *e) must_use;
 /* Occurrences that never started will not run: subtracts them from their parents' runs_count. Skipped ones are added
  * to skipped_count. */
 enum err pg_uncount_runs(struct store_postgres *s, const struct uuid *ids, const struct uuid *parents,
@@ -515,6 +330,17 @@ extern const struct pg_statement pg_insert_claim;
 void pg_add_claim(struct pg_params *p, struct uuid claim, struct uuid node, const struct uuid *tasks, size_t n,
                   enum claim_hold hold);
 void pg_add_ids(struct pg_params *p, const struct uuid *ids, size_t n);
+/* Empties the parameters, and adds an id. */
+struct pg_params *pg_node_params(struct store_postgres *s, struct uuid id);
+
+/* Deletes the places of nodes that do not live (nodes.c). */
+extern const struct pg_statement pg_drop_places;
+
+/* The task of a recall request is RUNNING under its fence. OFFSET 0 keeps the planner from scanning `tasks`, which its
+ * statistics may show as nearly empty. */
+#define SQL_RECALL_RUNS(recall_request)                                                                                \
+    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " recall_request ".task_id AND t.state = " SQL_RUNNING              \
+    " AND t.claim_id IS NOT NULL AND t.fence = " recall_request ".fence OFFSET 0)"
 
 /* ---- settings of the whole cluster (cluster_settings.c) ---- */
 
@@ -523,10 +349,6 @@ extern const struct pg_statement pg_cluster_keys;
 enum err pg_cluster_key_prints(const struct pg_result *r, struct key_prints *ret, struct error *e) must_use;
 /* The value of a name, n bytes. If there is none yet, the given value is stored. */
 enum err pg_cluster_value(struct pg_conn *c, struct str name, void *value, size_t n, struct error *e) must_use;
-
-/* The part of OP_PURGE that deletes nodes, shares, recall requests, workers and job leases (nodes.c). Adds the number
- * of deleted rows to *count, at most up to op->max. */
-enum err pg_purge_cluster(struct store_postgres *s, const struct op_purge *op, size_t *count, struct error *e) must_use;
 
 /* ---- migrations (migrate.c) ---- */
 
@@ -557,7 +379,7 @@ struct pg_partition_job {
 };
 enum err pg_maintain_partitions(struct pg_conn *c, const struct pg_partition_job *k, struct error *e) must_use;
 
-/* ---- readers (reader.c for tasks and executions, reader_records.c for the rest) ---- */
+/* ---- readers (reader/reader.c) ---- */
 
 enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, struct error *e) must_use;
 

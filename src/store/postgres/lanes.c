@@ -138,3 +138,13 @@ enum err pg_lanes_find(struct pg_conn *c, struct store_lanes *l, struct pg_lane_
     free(missing);
     return rc;
 }
+
+enum err pg_lane_numbers(struct store_postgres *s, struct pg_lane_want *v, size_t n, struct error *e)
+{
+    bool has_made;
+    if (pg_lanes_find(&s->conn, &s->lanes, v, n, &has_made, e))
+        return e->code;
+    if (has_made)
+        s->made_lanes = s->notice.lanes = true;
+    return ERR_OK;
+}

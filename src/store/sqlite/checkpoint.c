@@ -4,7 +4,6 @@
  * pages when it ends, and would grow for ever. So beyond RESTART_PAGES the thread blocks the writer while it copies
  * these few pages, and the log restarts at its beginning. The log file keeps its size, because overwriting costs less
  * than growing, unless it became very large. While nothing is written, the thread sleeps. */
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "store/postgres/internal.h"
-#include "store/postgres/reader.h"
+#include "store/postgres/reader/reader.h"
 
 enum { PARENT_TRIES = 200 }; /* of 5 ms */
 

@@ -2,8 +2,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "store/postgres/purge.h"
-#include "store/postgres/slots.h"
+#include "store/postgres/retention/purge.h"
+#include "store/postgres/sharing/slots.h"
 
 /* Of a run and the runs within it, which have the same root: the innermost one that has steps. */
 static const struct pg_statement innermost = {

@@ -1,7 +1,7 @@
 /* Reading runs, their steps, outputs and signals, and definitions (port/store/runs.h). */
 #include <assert.h>
 
-#include "store/postgres/reader.h"
+#include "store/postgres/reader/reader.h"
 
 /* ---- definitions ---- */
 

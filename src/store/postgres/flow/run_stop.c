@@ -6,7 +6,7 @@
 #include <assert.h>
 
 #include "store/postgres/flow/runs.h"
-#include "store/postgres/slots.h"
+#include "store/postgres/sharing/slots.h"
 
 static const struct pg_statement lock_run = {
     "stop_run",

@@ -249,3 +249,27 @@ enum err pg_outputs_keep(struct store_postgres *s, const struct pg_output *v, si
     pg_array_end(p);
     return pg_queue(&s->conn, &keep_outputs, p, e);
 }
+
+/* ---- runs ---- */
+
+static const struct pg_statement resume_run = { "put_resume_run",
+                                                "UPDATE runs SET paused = false WHERE run_id = $1 AND paused" };
+static const struct pg_statement forget_signals = { "put_forget_signals", "DELETE FROM signals WHERE run_id = $1" };
+
+enum err pg_run_resume(struct store_postgres *s, enum task_state was, const struct task *next, struct error *e)
+{
+    if (!put_resumes_run(was, next))
+        return ERR_OK;
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, next->id);
+    return pg_queue(&s->conn, &resume_run, &s->params, e);
+}
+
+enum err pg_run_forget(struct store_postgres *s, const struct task *t, struct error *e)
+{
+    if (!(t->links & TASK_NEW_INPUT))
+        return ERR_OK;
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, t->id);
+    return pg_queue(&s->conn, &forget_signals, &s->params, e);
+}

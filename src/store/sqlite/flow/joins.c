@@ -1,6 +1,6 @@
 /* The primitives for dependencies (struct joins_ops). One transaction writes at a time, so no row is locked, and every
  * arrival is applied directly. */
-#include "store/sqlite/internal.h"
+#include "store/sqlite/reader/reader.h"
 
 static struct store_sqlite *sqlite_of_joins(struct joins *j)
 {

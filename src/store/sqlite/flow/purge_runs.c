@@ -1,7 +1,7 @@
 /* OP_PURGE of runs: their steps by place, a few at a time, then what else there is of them; and definitions. */
 #include <stdlib.h>
 
-#include "store/sqlite/purge.h"
+#include "store/sqlite/retention/purge.h"
 
 struct purged_step {
     struct purged_task task;

@@ -1,7 +1,7 @@
 /* Reads of runs: definitions, rows of runs, steps, outputs, signals. */
 #include <stdlib.h>
 
-#include "store/sqlite/internal.h"
+#include "store/sqlite/reader/reader.h"
 
 /* ---- definitions ---- */
 

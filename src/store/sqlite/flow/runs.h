@@ -22,3 +22,7 @@ enum err sqlite_step_write(struct store_sqlite *s, struct step_row *r, enum task
 enum err sqlite_run_read(struct store_sqlite *s, const struct uuid *id, struct arena *a, struct run_row *ret,
                          bool *ret_found, struct error *e) must_use;
 enum err sqlite_run_write(struct store_sqlite *s, const struct run_row *row, struct error *e) must_use;
+
+/* Runs a statement with an id as its parameter; ST_OUTPUT_DELETE has a place, too. */
+enum err sqlite_runs_delete(struct store_sqlite *s, enum writer_statement which, const struct uuid *id, int64_t place,
+                            struct error *e) must_use;

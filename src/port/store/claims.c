@@ -1,0 +1,73 @@
+#include "port/store/claims.h"
+
+#include "port/store/tasks.h"
+
+bool partition_is_own(const struct partitions *own, struct uuid id)
+{
+    return !own || partitions_have(own, partition_of(id));
+}
+
+int64_t later_by(int64_t at_ms, int64_t delay_ms)
+{
+    return at_ms > INT64_MAX - delay_ms ? INT64_MAX : at_ms + delay_ms;
+}
+
+bool claim_is_own(const struct op_claim *op, struct uuid id)
+{
+    return partition_is_own(op->own, id);
+}
+
+int64_t claim_counts_as(const struct op_claim *op, struct uuid id, int64_t due_ms)
+{
+    return claim_is_own(op, id) ? due_ms : later_by(due_ms, op->help_after_ms);
+}
+
+bool claim_is_for(const struct op_claim *op, struct uuid id, int64_t due_ms)
+{
+    return claim_is_own(op, id) || later_by(due_ms, op->help_after_ms) <= op->now_ms;
+}
+
+struct claim_line claim_line_at(const struct op_claim *op, size_t i, size_t lane)
+{
+    return op->lines ? op->lines[i] : (struct claim_line){ .lanes = 1, .max = op->lanes[lane].max };
+}
+
+enum err node_is_dead(struct error *e)
+{
+    error_set(e, ERR_CONFLICT, "is marked dead: what it held is others' now");
+    return error_in(e, "node");
+}
+
+/* ---- OP_SETTLE ---- */
+
+bool settle_asks_parent(const struct settlement *v)
+{
+    return !v->replace && v->verdict.next == TASK_SCHEDULED && !uuid_is_nil(v->parent);
+}
+
+bool settle_in_schedule(const struct settle_schedule *of, struct settlement *v)
+{
+    struct verdict *d = &v->verdict;
+    const struct task *p = &of->parent;
+    bool is_retried = of->runs_count == 0 && of->started_ms && of->version > 1;
+    if (of->links & TASK_OPENED || is_retried)
+        return false;
+    if (!schedule_is_cancelled(p))
+        return p->state == TASK_PAUSED && of->runs_count && !d->has_execution && !d->attempts && !d->losses;
+    if (d->has_execution && d->execution.status == EXECUTION_FAILED) {
+        d->next = TASK_FAILED;
+        d->cause = d->retry_cause;
+        return false;
+    }
+    d->next = TASK_CANCELLED;
+    d->last_error = put_cancel_reason(p);
+    return false;
+}
+
+/* ---- OP_RECALL ---- */
+
+enum err recall_too_late(struct error *e)
+{
+    error_set(e, ERR_CONFLICT, "is not the one that the task is running under");
+    return error_in(e, "fence");
+}
