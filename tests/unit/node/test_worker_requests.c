@@ -1,12 +1,26 @@
 /* What users want of tasks that a worker has taken and not started. */
-#include "worker_bench.h"
+#include "worker_calls.h"
 
-enum { SLOTS = 3 };
+enum { SLOTS = 6, TOO_LONG_MS = DELIVERY_HEARD_MS + 50 };
 
 static int setup(void **state)
 {
     *state = bench_open(SLOTS, NULL);
     return 0;
+}
+
+static void assert_no_outcome_yet(struct bench *b)
+{
+    struct event e;
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), 0);
+}
+
+/* So many; nothing else became of any. */
+static void assert_returned(struct bench *b, size_t n)
+{
+    struct event e = { 0 };
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), n);
+    assert_int_equal(e.outcome.kind, OUTCOME_RETURNED);
 }
 
 static void want_back(struct bench *b, const struct task *t)
@@ -87,6 +101,137 @@ static void what_runs_goes_on_although_it_is_wanted_back(void **state)
     assert_int_equal(published(b, EVENT_OUTCOME, &e), 0);
 }
 
+/* ---- a queue that answers late ---- */
+
+/* The answer to a take, which is on its way for so long. */
+static struct io_request *late_answer(struct bench *b, int64_t ms)
+{
+    struct io_request *e = next_io_request(&b->async_io, IO_TAKE);
+    b->async_io.hears = true;
+    run_io_request(&b->async_io, e);
+    b->now_ms += ms;
+    return e;
+}
+
+static void answer_late(struct bench *b, int64_t ms)
+{
+    struct io_request *e = late_answer(b, ms);
+    e->done(e);
+    step(b, 0);
+}
+
+/* Its tasks never start, because each answer is too old. */
+static void what_waits_to_hear_is_given_back_before_its_delivery_times_out(void **state)
+{
+    struct bench *b = *state;
+    pushed(b, 1);
+    step(b, 0);
+    int64_t taken_ms = b->now_ms;
+    while (b->now_ms + TOO_LONG_MS < taken_ms + VISIBILITY_MS / 2) {
+        answer_late(b, TOO_LONG_MS);
+        carry_all(&b->async_io);
+        assert_non_null(find_io_request(&b->async_io, IO_TAKE));
+    }
+    assert_no_outcome_yet(b);
+    answer_late(b, TOO_LONG_MS);
+    carry_all(&b->async_io);
+    assert_returned(b, 1);
+    assert_int_equal(b->run_count, 0);
+}
+
+static void who_waits_for_a_queue_that_is_silent_wakes_in_time_to_give_back_what_it_has(void **state)
+{
+    struct bench *b = *state;
+    pushed(b, 1);
+    take_and_stop(b, DELIVERY_HEARD_MS);
+    int64_t wake_ms = b->now_ms, late_ms = NOW + VISIBILITY_MS / 2;
+    while (wake_ms < late_ms) {
+        b->now_ms = wake_ms;
+        carry_all(&b->async_io);
+        wake_ms = worker_step(b->worker, both_at(b->now_ms), 0);
+        assert_true(wake_ms > b->now_ms && wake_ms <= late_ms);
+    }
+    assert_no_outcome_yet(b);
+    step(b, wake_ms - b->now_ms);
+    carry_all(&b->async_io);
+    assert_returned(b, 1);
+}
+
+static void what_waits_to_hear_is_renewed_like_what_runs(void **state)
+{
+    struct bench *b = *state;
+    pushed(b, 1);
+    take_and_stop(b, 0);
+    assert_int_equal(b->run_count, 1);
+    pushed(b, 2);
+    answer_late(b, TOO_LONG_MS);
+    assert_int_equal(b->run_count, 1);
+    step(b, VISIBILITY_MS / 3 - TOO_LONG_MS);
+    struct io_request *e = find_io_request(&b->async_io, IO_RENEW);
+    assert_non_null(e);
+    assert_int_equal(container_of(e, struct io_renew, io_request)->n, 2);
+}
+
+static void who_is_to_stop_gives_back_what_waits_to_hear_at_once(void **state)
+{
+    struct bench *b = *state;
+    pushed(b, 1);
+    take_and_stop(b, DELIVERY_HEARD_MS);
+    worker_stop_taking(b->worker);
+    step(b, 0);
+    carry_all(&b->async_io);
+    assert_returned(b, 1);
+}
+
+/* ---- what stays ---- */
+
+static void an_abort_stays_one_whatever_comes_after_it(void **state)
+{
+    struct bench *b = *state;
+    pushed(b, 1);
+    struct task ended = pushed(b, 2);
+    struct event e;
+    struct error why;
+    take_and_stop(b, DELIVERY_HEARD_MS);
+    assert_ok(queue_abort(b->async_io.queue, (struct fenced_id){ ended.id, ended.fence }, &why), &why);
+    answer_late(b, TOO_LONG_MS); /* the first one goes on waiting, so the second has its turn later */
+    want_back(b, &ended);
+    answer_late(b, TOO_LONG_MS);
+    refuse(&b->async_io, IO_TAKE, false);
+    worker_stop_taking(b->worker);
+    step(b, 0);
+    carry_all(&b->async_io);
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), 2);
+    assert_int_equal(e.task.id.b[0], 2);
+    assert_int_equal(e.outcome.kind, OUTCOME_CANCELLED);
+}
+
+/* It is parked when its turn comes, and the worker has heard again by then: what it was to hear is lost all the same. */
+static void what_may_have_been_lost_stays_lost(void **state)
+{
+    struct bench *b = *state;
+    for (int n = 1; n <= HOST_CALLS + 1; n++)
+        push_call(b, n);
+    step(b, 0);
+    struct io_request *e = late_answer(b, 0);
+    container_of(e, struct io_take, io_request)->ret.unheard = true;
+    e->done(e);
+    step(b, 0);
+    assert_waiting(b, HOST_CALLS, 1);
+    step(b, DELIVERY_HEARD_MS);
+    carry(&b->async_io, IO_TAKE);
+    end_call(b, 1, OUTCOME_OK);
+    for (int i = 0; i < 2; i++) { /* the outcome of the call is published first */
+        step(b, 0);
+        carry_all(&b->async_io);
+    }
+    struct event last;
+    assert_int_equal(published(b, EVENT_OUTCOME, &last), 2);
+    assert_int_equal(last.task.id.b[0], HOST_CALLS + 1);
+    assert_int_equal(last.outcome.kind, OUTCOME_RETURNED);
+    assert_int_equal(b->run_count, HOST_CALLS - 1);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, bench_close)
@@ -95,6 +240,12 @@ int main(void)
         T(what_it_took_a_moment_ago_starts_at_once),
         T(what_it_had_taken_is_returned_if_it_cannot_hear_what_is_wanted_back),
         T(what_runs_goes_on_although_it_is_wanted_back),
+        T(what_waits_to_hear_is_given_back_before_its_delivery_times_out),
+        T(who_waits_for_a_queue_that_is_silent_wakes_in_time_to_give_back_what_it_has),
+        T(what_waits_to_hear_is_renewed_like_what_runs),
+        T(who_is_to_stop_gives_back_what_waits_to_hear_at_once),
+        T(an_abort_stays_one_whatever_comes_after_it),
+        T(what_may_have_been_lost_stays_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
