@@ -1,6 +1,11 @@
 /* What users want of tasks that a worker has taken and not started. */
 #include "worker_calls.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
 enum { SLOTS = 6, TOO_LONG_MS = DELIVERY_HEARD_MS + 50 };
 
 static int setup(void **state)
@@ -183,6 +188,44 @@ static void who_is_to_stop_gives_back_what_waits_to_hear_at_once(void **state)
     assert_returned(b, 1);
 }
 
+static size_t times_in_log(int fd, const char *what)
+{
+    static char text[1 << 14];
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    size_t times = 0;
+    assert_true(n >= 0);
+    text[n] = '\0';
+    for (const char *at = text; (at = strstr(at, what)); at++)
+        times++;
+    return times;
+}
+
+static int64_t log_time(void *context)
+{
+    (void)context;
+    return NOW;
+}
+
+/* A take that waits is answered after its wait, in a queue (Redis) that was not asked again meanwhile. */
+static void a_queue_is_slow_if_it_takes_long_for_an_answer_that_need_not_wait(void **state)
+{
+    struct bench *b = *state;
+    int fd = memfd_create("log", MFD_CLOEXEC);
+    log_open(&(struct log_setup){ .fd = fd, .format = LOG_LOGFMT, .level = LOG_WARN, .now_ms = log_time });
+    step(b, 0);
+    for (int i = 0; i < 5; i++)
+        answer_late(b, 1000);
+    assert_int_equal(times_in_log(fd, "queue_slow"), 0);
+    pushed(b, 1);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(times_in_log(fd, "queue_slow"), i >= 3);
+        answer_late(b, TOO_LONG_MS);
+    }
+    assert_int_equal(times_in_log(fd, "queue_slow"), 1);
+    log_open(&(struct log_setup){ .fd = STDERR_FILENO, .format = LOG_LOGFMT, .level = LOG_WARN, .now_ms = log_time });
+    close(fd);
+}
+
 /* ---- what stays ---- */
 
 static void an_abort_stays_one_whatever_comes_after_it(void **state)
@@ -244,6 +287,7 @@ int main(void)
         T(who_waits_for_a_queue_that_is_silent_wakes_in_time_to_give_back_what_it_has),
         T(what_waits_to_hear_is_renewed_like_what_runs),
         T(who_is_to_stop_gives_back_what_waits_to_hear_at_once),
+        T(a_queue_is_slow_if_it_takes_long_for_an_answer_that_need_not_wait),
         T(an_abort_stays_one_whatever_comes_after_it),
         T(what_may_have_been_lost_stays_lost),
     };
