@@ -401,14 +401,21 @@ static enum err queue_amqp_get_once(struct take_progress *w, bool waits, struct 
 
 /* ---- waiting ---- */
 
+/* Nothing has come that ends a wait, over the connection on which it began: another one brings no notices yet. */
+static bool queue_amqp_goes_on_waiting(const struct queue_hub *hub, uint64_t generation)
+{
+    return hub->link.generation == generation && !hub->has_news && !hub->unblocked && list_empty(&hub->inbox);
+}
+
 /* Waits until a wakeup, an abort or a new route arrives or the take is unblocked, at most until until_ms. */
 static enum err queue_amqp_wait_for_notice(struct take_progress *w, int64_t until_ms, struct error *e)
 {
     struct queue_hub *hub = w->hub;
-    while (!hub->has_news && !hub->unblocked && list_empty(&hub->inbox) && rabbit_now_ms() < until_ms) {
+    uint64_t generation = hub->link.generation;
+    while (queue_amqp_goes_on_waiting(hub, generation) && rabbit_now_ms() < until_ms) {
         if (rabbit_pump(&hub->link, 0, e))
             return e->code;
-        if (!hub->has_news && !hub->unblocked && list_empty(&hub->inbox))
+        if (queue_amqp_goes_on_waiting(hub, generation))
             hub_wait(hub, until_ms - rabbit_now_ms());
         if (!hub->link.state)
             return error_set(e, ERR_UNAVAILABLE, "%s", hub->link.why.text);
@@ -444,11 +451,13 @@ static enum err queue_amqp_take_some(struct take_progress *w, struct list *redel
 {
     struct queue_hub *hub = w->hub;
     int64_t until_ms = rabbit_now_ms() + w->ask->wait_ms;
-    if (rabbit_connect(&hub->link, e) || queue_amqp_subscribe_control(hub, w->ask, e))
+    if (rabbit_connect(&hub->link, e))
         return e->code;
     for (bool first = true;; first = false) {
-        /* basic.qos as a barrier: its reply follows all messages that the broker has sent on the channel, so earlier
-         * aborts are known. */
+        /* Another thread may have connected again while this one waited. basic.qos as a barrier: its reply follows all
+         * messages that the broker has sent on the channel, so earlier aborts are known. */
+        if (queue_amqp_subscribe_control(hub, w->ask, e))
+            return e->code;
         w->got.heard_ms = rabbit_now_ms();
         if (rabbit_qos(&hub->link, CHANNEL_CONSUME, CONSUME_PREFETCH, e) ||
             queue_amqp_hand_out_inbox(w, redelivered, e))
