@@ -53,29 +53,34 @@ static void delivery_requests_add(struct delivery_requests *r, struct fenced_id 
     r->v[r->n++] = id;
 }
 
-static struct tombstone *queue_amqp_find_tombstone(struct queue_hub *hub, struct fenced_id id)
+static struct fenced_id *tombstones_find(struct tombstones *t, struct fenced_id id)
 {
-    for (size_t i = 0; i < min_of(hub->tombstone_next, TOMBSTONES); i++)
-        if (memcmp(&hub->tombstones[i].id, &id, sizeof id) == 0)
-            return &hub->tombstones[i];
+    for (size_t i = 0; i < min_of(t->next, TOMBSTONES); i++)
+        if (memcmp(&t->v[i], &id, sizeof id) == 0)
+            return &t->v[i];
     return NULL;
 }
 
 /* Nodes repeat an abort until the task has ended: that must not push out those of others. */
-static void queue_amqp_add_tombstone(struct queue_hub *hub, struct fenced_id id, bool wanted)
+static void tombstones_add(struct tombstones *t, struct fenced_id id)
 {
-    struct tombstone *t = queue_amqp_find_tombstone(hub, id);
-    if (t)
-        t->wanted = t->wanted && wanted;
-    else
-        hub->tombstones[hub->tombstone_next++ % TOMBSTONES] = (struct tombstone){ id, wanted };
+    if (!tombstones_find(t, id))
+        t->v[t->next++ % TOMBSTONES] = id;
+}
+
+static bool tombstones_remove(struct tombstones *t, struct fenced_id id)
+{
+    struct fenced_id *found = tombstones_find(t, id);
+    if (found)
+        *found = (struct fenced_id){ 0 };
+    return found != NULL;
 }
 
 static void queue_amqp_on_abort(struct queue_hub *hub, struct fenced_id id, bool wanted)
 {
     struct outstanding *d = map_get(&hub->delivered, delivery_bytes(&id));
     if (!d) {
-        queue_amqp_add_tombstone(hub, id, wanted);
+        tombstones_add(wanted ? &hub->wanted_early : &hub->aborted_early, id);
     } else if (!d->aborted) {
         d->aborted = !wanted;
         delivery_requests_add(wanted ? &hub->wanted : &hub->aborts, id);
@@ -114,11 +119,9 @@ void control_on_message(struct queue_hub *hub, const struct rabbit_message *m)
 /* Tells the worker what users have asked for before the task came. */
 static void queue_amqp_remove_tombstone(struct queue_hub *hub, struct fenced_id id)
 {
-    struct tombstone *t = queue_amqp_find_tombstone(hub, id);
-    if (!t)
-        return;
-    t->id = (struct fenced_id){ 0 };
-    queue_amqp_on_abort(hub, id, t->wanted);
+    bool aborted = tombstones_remove(&hub->aborted_early, id), wanted = tombstones_remove(&hub->wanted_early, id);
+    if (aborted || wanted)
+        queue_amqp_on_abort(hub, id, !aborted);
 }
 
 /* Starts to consume control messages, by an exclusive queue. */

@@ -23,6 +23,44 @@ static void ask_abort(struct world *w, const struct task *t)
     assert_ok(queue_abort(w->queue, (struct fenced_id){ t->id, t->fence }, &e), &e);
 }
 
+/* As if the message had come from the broker. */
+static void tell_worker(struct world *w, const char *type, const struct task *t)
+{
+    struct rabbit_message m = { .channel = CHANNEL_CONSUME };
+    char id[UUID_TEXT + 1];
+    uuid_format(t->id, id);
+    snprintf(m.type, sizeof m.type, "%s", type);
+    buf_init(&m.body, 100);
+    buf_printf(&m.body, "%s %lld", id, (long long)t->fence);
+    hub_lock(hub_of_worker(w));
+    control_on_message(hub_of_worker(w), &m);
+    hub_unlock(hub_of_worker(w));
+    buf_release(&m.body);
+}
+
+/* The pause of a large run asks all workers for each of its steps. */
+static void however_many_are_wanted_back_an_abort_is_known_when_its_task_comes(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w) };
+    tell_worker(w, CONTROL_ABORT, &v[0]);
+    tell_worker(w, CONTROL_WANT_BACK, &v[0]);
+    for (int i = 0; i < TOMBSTONES; i++) {
+        struct task other = some_task(w);
+        tell_worker(w, CONTROL_WANT_BACK, &other);
+    }
+    tell_worker(w, CONTROL_WANT_BACK, &v[1]);
+    push(w, v, 2);
+    struct taken got = { 0 };
+    for (size_t tasks = 0; tasks < 2; tasks += got.tasks.n) {
+        got = take_all(w, take_of(1));
+        assert_int_equal(got.tasks.n, 1);
+        bool is_aborted = uuid_eq(got.tasks.v[0].id, v[0].id);
+        assert_int_equal(got.abort_count, is_aborted);
+        assert_int_equal(got.wanted_count, !is_aborted);
+    }
+}
+
 /* ---- a take that waits while another thread connects again ---- */
 
 struct waiting_take {
@@ -84,6 +122,7 @@ static void a_take_hears_over_the_connection_that_another_thread_has_made(void *
 }
 
 static const struct CMUnitTest tests[] = {
+    amqp_test(however_many_are_wanted_back_an_abort_is_known_when_its_task_comes),
     amqp_test(a_take_hears_over_the_connection_that_another_thread_has_made),
 };
 const struct test_list control_tests = { tests, array_count(tests) };
