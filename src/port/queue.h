@@ -79,7 +79,9 @@ struct taken {
     /* Steady: aborts and tasks wanted back before this moment are in this answer, or were in an earlier one. 0: the
      * queue is in this process, and a recall is never too late. */
     int64_t heard_ms;
-    bool unheard; /* some may have been in an answer that was lost: what has not started by heard_ms must not start */
+    /* Some may have been in an answer that was lost: tasks of earlier answers that have not started must not start,
+     * and those of this one only until DELIVERY_HEARD_MS after heard_ms, whatever is heard later. */
+    bool unheard;
     int64_t queue_us; /* the queue's clock at the answer, in microseconds since 1970; 0: it has none */
 };
 

@@ -146,9 +146,11 @@ bool worker_has_heard(const struct worker *w);
 
 /* Asks the queue for as many tasks as may start now. Does nothing while a take is in flight. */
 void worker_ask_for_more(struct worker *w);
+/* Those that have arrived and not started: they wait to hear what is wanted back. */
+struct job *worker_arrived_jobs(const struct worker *w, size_t *ret_count);
 /* What users want of deliveries that this worker has. */
 void worker_apply_requests(struct worker *w, const struct taken *heard);
-/* What users want may have been lost: what has not started is returned. */
+/* What users want may have been lost: what came before and has not started is returned. */
 void worker_return_unheard(struct worker *w);
 /* If there is more room now than the take in flight asked for, ends its wait: tasks that fit into that room may wait in
  * the queue, and do not wake it. */

@@ -1,7 +1,7 @@
 /* An outcome is borrowed for the call that reports it, so it is copied into the outbox. The outbox is published as
  * one batch and kept until that succeeded. A worker that cannot publish takes no more tasks once its slots are full
- * of unpublished outcomes; it drops nothing. Deliveries in the outbox, and of parked tasks, are renewed like running
- * ones: they must not time out while they wait. */
+ * of unpublished outcomes; it drops nothing. Deliveries in the outbox, of parked tasks, and of those that wait to hear
+ * what is wanted back, are renewed like running ones: they must not time out while they wait. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -252,6 +252,10 @@ static void outbox_submit_renewal(struct worker *w, size_t max)
     r->sent_ms = w->now.steady_ms;
     r->tasks = xcalloc(max, sizeof *r->tasks);
     r->delivery_batches = xcalloc(max, sizeof *r->delivery_batches);
+    size_t arrived;
+    struct job *jobs = worker_arrived_jobs(w, &arrived);
+    for (size_t i = 0; i < arrived; i++)
+        outbox_renew_one(r, &jobs[i]);
     map_each (&w->running, slot)
         outbox_renew_one(r, slot->value);
     map_each (&w->parked, slot)
@@ -272,7 +276,9 @@ static void outbox_submit_renewal(struct worker *w, size_t max)
 
 void worker_renew(struct worker *w)
 {
-    size_t n = w->running.n + w->parked.n + worker_unpublished(w);
+    size_t arrived;
+    (void)worker_arrived_jobs(w, &arrived);
+    size_t n = arrived + w->running.n + w->parked.n + worker_unpublished(w);
     if (n == 0) {
         w->renew_at_ms = INT64_MAX;
         return;

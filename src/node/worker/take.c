@@ -24,8 +24,11 @@ static void worker_take_failed(struct worker *w, struct delivery_batch *h)
     delivery_batch_unref(h);
 }
 
-static void worker_note_late_answer(struct worker *w)
+/* The answer to a take that waited in vain may be as old as its wait. */
+static void worker_note_late_answer(struct worker *w, const struct io_take *t)
 {
+    if (t->ask.wait_ms && !t->ret.tasks.n)
+        return;
     w->late_answers = worker_has_heard(w) ? 0 : w->late_answers + 1;
     if (w->late_answers == LATE_ANSWERS_TOLD)
         log_warn("queue_slow", kv_i64("answered_after_ms", clock_steady_ms(w->setup.clock) - w->heard_ms),
@@ -43,7 +46,7 @@ static void worker_on_taken(struct io_request *e)
     }
     w->queue_down = w->must_hear = false;
     w->heard_ms = h->take.ret.heard_ms;
-    worker_note_late_answer(w);
+    worker_note_late_answer(w, &h->take);
     if (h->take.ret.unheard)
         worker_return_unheard(w);
     if (h->take.ret.queue_us && w->setup.queue_time)

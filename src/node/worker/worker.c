@@ -323,16 +323,28 @@ bool worker_may_start(const struct worker *w, const struct task *t)
     return !w->setup.may_start || w->setup.may_start(w->setup.context, t);
 }
 
-/* It was taken, or renewed while it was parked, so long ago that its delivery may time out before it is renewed: the
- * process was stopped. A queue without a clock is in this process. */
+/* How long ago it was taken, at most; or renewed, while it was parked. The queue's time may be unknown, and the clocks
+ * may differ; heard_ms is before the queue was asked. A queue without both is in this process. */
+static int64_t worker_held_ms(const struct worker *w, const struct job *j)
+{
+    const struct taken *t = &j->delivery_batch->take.ret;
+    if (j->parked_ms && w->renewed_ms >= j->parked_ms)
+        return w->now.steady_ms - w->renewed_ms;
+    return max_of(t->queue_us ? w->now.wall_ms - t->queue_us / 1000 : 0,
+                  t->heard_ms ? w->now.steady_ms - t->heard_ms : 0);
+}
+
+/* Its delivery may time out before it is renewed: the process was stopped, or its queue is slow or down. */
 static bool worker_is_late(const struct worker *w, const struct job *j)
 {
-    int64_t taken_ms = j->delivery_batch->take.ret.queue_us / 1000;
-    if (!taken_ms)
-        return false;
-    int64_t since_ms =
-        j->parked_ms && w->renewed_ms >= j->parked_ms ? w->now.steady_ms - w->renewed_ms : w->now.wall_ms - taken_ms;
-    return since_ms >= w->setup.visibility_ms / 2;
+    return worker_held_ms(w, j) >= w->setup.visibility_ms / 2;
+}
+
+/* What users want of it may have been in an answer that was lost: no later answer says it again. */
+static bool worker_may_be_wanted(const struct worker *w, const struct job *j)
+{
+    const struct taken *t = &j->delivery_batch->take.ret;
+    return w->setup.clock && t->unheard && clock_steady_ms(w->setup.clock) - t->heard_ms >= DELIVERY_HEARD_MS;
 }
 
 /* A copy that was left in the queue: the task was claimed anew, and has been called. */
@@ -347,13 +359,13 @@ static bool worker_must_not_start(struct worker *w, struct job *j)
     const struct task *t = j->run.task;
     const struct cancel_reason *d = worker_find_cancel_reason(w, j);
     struct outcome o = { .retry_after_ms = -1 };
-    if (w->stopped || j->request == JOB_WANTED || worker_is_late(w, j) || worker_is_outdated(w, j) ||
-        !worker_may_start(w, t)) {
-        /* returned, if its claim is still valid */
-        o.kind = OUTCOME_RETURNED;
-    } else if (d || j->request == JOB_ABORTED) {
+    if (d || j->request == JOB_ABORTED) {
         o.kind = OUTCOME_CANCELLED;
         o.error = d ? (struct str){ d->why, d->why_size } : S("cancelled before it began");
+    } else if (w->stopped || j->request == JOB_WANTED || worker_is_late(w, j) || worker_may_be_wanted(w, j) ||
+               worker_is_outdated(w, j) || !worker_may_start(w, t)) {
+        /* returned, if its claim is still valid */
+        o.kind = OUTCOME_RETURNED;
     } else if (is_expired(task_expires_ms(t), w->now.wall_ms)) {
         o.kind = OUTCOME_EXPIRED;
         o.error = S("expired: it did not start within expires_after_seconds of its due time");
@@ -439,26 +451,33 @@ bool worker_has_heard(const struct worker *w)
     return !w->setup.clock || !w->heard_ms || clock_steady_ms(w->setup.clock) - w->heard_ms < DELIVERY_HEARD_MS;
 }
 
+struct job *worker_arrived_jobs(const struct worker *w, size_t *ret_count)
+{
+    const struct delivery_batch *h = w->arrived;
+    *ret_count = h && h->jobs ? h->take.ret.tasks.n - h->begun : 0;
+    return *ret_count ? h->jobs + h->begun : NULL;
+}
+
 /* Of those that have arrived and not started. NULL: it is none of them. */
 static struct job *worker_find_arrived(const struct worker *w, const struct fenced_id *id)
 {
-    const struct delivery_batch *h = w->arrived;
-    for (size_t i = h && h->jobs ? h->begun : 0; h && h->jobs && i < h->take.ret.tasks.n; i++)
-        if (str_eq(delivery_key(&h->jobs[i].id), delivery_key(id)))
-            return &h->jobs[i];
+    size_t n;
+    struct job *jobs = worker_arrived_jobs(w, &n);
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(delivery_key(&jobs[i].id), delivery_key(id)))
+            return &jobs[i];
     return NULL;
+}
+
+/* An abort is the stronger of two requests: a task that is only returned runs again. */
+static void worker_request_return(struct job *j)
+{
+    if (j->request == JOB_STARTS)
+        j->request = JOB_WANTED;
 }
 
 void worker_apply_requests(struct worker *w, const struct taken *heard)
 {
-    for (size_t i = 0; i < heard->wanted_count; i++) {
-        struct job *arrived = worker_find_arrived(w, &heard->wanted[i]);
-        struct job *parked = arrived ? NULL : worker_take_off_line(w, &heard->wanted[i]);
-        if (arrived)
-            arrived->request = JOB_WANTED;
-        if (parked)
-            worker_return_job(w, parked);
-    }
     for (size_t i = 0; i < heard->abort_count; i++) {
         struct job *arrived = worker_find_arrived(w, &heard->aborts[i]);
         if (arrived)
@@ -466,16 +485,40 @@ void worker_apply_requests(struct worker *w, const struct taken *heard)
         else
             worker_abort(w, heard->aborts[i].id, heard->aborts[i].fence);
     }
+    for (size_t i = 0; i < heard->wanted_count; i++) {
+        struct job *arrived = worker_find_arrived(w, &heard->wanted[i]);
+        struct job *parked = arrived ? NULL : worker_take_off_line(w, &heard->wanted[i]);
+        if (arrived)
+            worker_request_return(arrived);
+        if (parked)
+            worker_return_job(w, parked);
+    }
 }
 
 void worker_return_unheard(struct worker *w)
 {
     if (!w->setup.clock)
         return;
-    struct delivery_batch *h = w->arrived;
-    for (size_t i = h && h->jobs ? h->begun : 0; h && h->jobs && i < h->take.ret.tasks.n; i++)
-        h->jobs[i].request = JOB_WANTED;
+    size_t n;
+    struct job *jobs = worker_arrived_jobs(w, &n);
+    for (size_t i = 0; i < n; i++)
+        worker_request_return(&jobs[i]);
     worker_return_parked(w);
+}
+
+/* Until the queue has said what is wanted back. A task that will not start here in any case does not wait. */
+static bool worker_must_hear_first(const struct worker *w, const struct job *j)
+{
+    return !worker_has_heard(w) && j->request == JOB_STARTS && !w->stopped && !worker_is_late(w, j) &&
+           !worker_may_be_wanted(w, j);
+}
+
+/* When the first of those that wait to hear is late. Steady time. INT64_MAX: none waits. */
+static int64_t worker_arrived_late_ms(const struct worker *w)
+{
+    size_t n;
+    const struct job *first = worker_arrived_jobs(w, &n);
+    return n ? w->now.steady_ms - worker_held_ms(w, first) + w->setup.visibility_ms / 2 : INT64_MAX;
 }
 
 /* Returns how many have started, or were reported. */
@@ -485,11 +528,9 @@ static size_t worker_start_arrived(struct worker *w)
     size_t before = h->begun;
     if (!h->jobs)
         worker_make_jobs(w, h);
-    if (h->take.ret.unheard && !worker_has_heard(w))
-        worker_return_unheard(w);
     for (; h->begun < h->take.ret.tasks.n; h->begun++) {
         struct job *j = &h->jobs[h->begun];
-        if (j->request == JOB_STARTS && !w->stopped && !worker_has_heard(w))
+        if (worker_must_hear_first(w, j))
             return h->begun - before;
         worker_start(w, j);
     }
@@ -541,6 +582,7 @@ int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms)
     if (!list_empty(&w->unacked))
         wake = min_of(wake, now.steady_ms + WORKER_RETRY_MS);
     wake = min_of(wake, worker_next_take_ms(w));
+    wake = min_of(wake, worker_arrived_late_ms(w));
     return moment_earlier(moment_wall_at(now, wake), worker_report(w));
 }
 

@@ -15,7 +15,9 @@
  *
  * A task that users want back must not start after they were answered. So a worker starts a task only if it has heard
  * from the queue what is wanted back within the last DELIVERY_HEARD_MS (port/queue.h), by a clock that goes on while
- * the process is stopped. Else it asks the queue first. If an answer was lost, it returns what it has not started.
+ * the process is stopped. Else it asks the queue first. What waits for the answer is renewed; after half of its
+ * visibility it is returned: the queue is slow or down. If an answer was lost, the worker returns what it has not
+ * started.
  *
  * The worker is a part of a node, or all of a worker process. Its driver calls worker_step whenever something
  * happened (a request was answered, a run ended) and when the step before asked for it. A worker belongs to the

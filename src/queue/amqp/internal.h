@@ -98,13 +98,13 @@ struct delivery_requests {
     size_t n, cap;
 };
 
-/* An abort of a task that is not here: the task may arrive after it. */
-struct tombstone {
-    struct fenced_id id;
-    bool wanted; /* it is not to be aborted, but wanted back */
-};
-
 enum { TOMBSTONES = 1024, TIMES = 8 };
+
+/* The last requests about tasks that are not here: a task may arrive after its request. */
+struct tombstones {
+    struct fenced_id v[TOMBSTONES];
+    size_t next;
+};
 
 struct queue_hub {
     struct rabbit_url url;
@@ -142,8 +142,8 @@ struct queue_hub {
     bool unblocked;               /* the take that waits, or the next one, returns */
     struct delivery_requests aborts, wanted;
     uint64_t heard_generation; /* of the connection by which the last take has heard of them */
-    struct tombstone tombstones[TOMBSTONES];
-    size_t tombstone_next;
+    /* The pause of a large run asks for more tasks than fit, and must not push out aborts. */
+    struct tombstones aborted_early, wanted_early;
     uint64_t epoch;        /* from the catalogue; 0: not read yet */
     uint64_t last_epoch;   /* the epoch that this process read last */
     int64_t epoch_lost_ms; /* when the epoch was seen to change; 0: never */

@@ -53,29 +53,34 @@ static void delivery_requests_add(struct delivery_requests *r, struct fenced_id 
     r->v[r->n++] = id;
 }
 
-static struct tombstone *queue_amqp_find_tombstone(struct queue_hub *hub, struct fenced_id id)
+static struct fenced_id *tombstones_find(struct tombstones *t, struct fenced_id id)
 {
-    for (size_t i = 0; i < min_of(hub->tombstone_next, TOMBSTONES); i++)
-        if (memcmp(&hub->tombstones[i].id, &id, sizeof id) == 0)
-            return &hub->tombstones[i];
+    for (size_t i = 0; i < min_of(t->next, TOMBSTONES); i++)
+        if (memcmp(&t->v[i], &id, sizeof id) == 0)
+            return &t->v[i];
     return NULL;
 }
 
 /* Nodes repeat an abort until the task has ended: that must not push out those of others. */
-static void queue_amqp_add_tombstone(struct queue_hub *hub, struct fenced_id id, bool wanted)
+static void tombstones_add(struct tombstones *t, struct fenced_id id)
 {
-    struct tombstone *t = queue_amqp_find_tombstone(hub, id);
-    if (t)
-        t->wanted = t->wanted && wanted;
-    else
-        hub->tombstones[hub->tombstone_next++ % TOMBSTONES] = (struct tombstone){ id, wanted };
+    if (!tombstones_find(t, id))
+        t->v[t->next++ % TOMBSTONES] = id;
+}
+
+static bool tombstones_remove(struct tombstones *t, struct fenced_id id)
+{
+    struct fenced_id *found = tombstones_find(t, id);
+    if (found)
+        *found = (struct fenced_id){ 0 };
+    return found != NULL;
 }
 
 static void queue_amqp_on_abort(struct queue_hub *hub, struct fenced_id id, bool wanted)
 {
     struct outstanding *d = map_get(&hub->delivered, delivery_bytes(&id));
     if (!d) {
-        queue_amqp_add_tombstone(hub, id, wanted);
+        tombstones_add(wanted ? &hub->wanted_early : &hub->aborted_early, id);
     } else if (!d->aborted) {
         d->aborted = !wanted;
         delivery_requests_add(wanted ? &hub->wanted : &hub->aborts, id);
@@ -114,11 +119,9 @@ void control_on_message(struct queue_hub *hub, const struct rabbit_message *m)
 /* Tells the worker what users have asked for before the task came. */
 static void queue_amqp_remove_tombstone(struct queue_hub *hub, struct fenced_id id)
 {
-    struct tombstone *t = queue_amqp_find_tombstone(hub, id);
-    if (!t)
-        return;
-    t->id = (struct fenced_id){ 0 };
-    queue_amqp_on_abort(hub, id, t->wanted);
+    bool aborted = tombstones_remove(&hub->aborted_early, id), wanted = tombstones_remove(&hub->wanted_early, id);
+    if (aborted || wanted)
+        queue_amqp_on_abort(hub, id, !aborted);
 }
 
 /* Starts to consume control messages, by an exclusive queue. */
@@ -401,14 +404,21 @@ static enum err queue_amqp_get_once(struct take_progress *w, bool waits, struct 
 
 /* ---- waiting ---- */
 
+/* Nothing has come that ends a wait, over the connection on which it began: another one brings no notices yet. */
+static bool queue_amqp_goes_on_waiting(const struct queue_hub *hub, uint64_t generation)
+{
+    return hub->link.generation == generation && !hub->has_news && !hub->unblocked && list_empty(&hub->inbox);
+}
+
 /* Waits until a wakeup, an abort or a new route arrives or the take is unblocked, at most until until_ms. */
 static enum err queue_amqp_wait_for_notice(struct take_progress *w, int64_t until_ms, struct error *e)
 {
     struct queue_hub *hub = w->hub;
-    while (!hub->has_news && !hub->unblocked && list_empty(&hub->inbox) && rabbit_now_ms() < until_ms) {
+    uint64_t generation = hub->link.generation;
+    while (queue_amqp_goes_on_waiting(hub, generation) && rabbit_now_ms() < until_ms) {
         if (rabbit_pump(&hub->link, 0, e))
             return e->code;
-        if (!hub->has_news && !hub->unblocked && list_empty(&hub->inbox))
+        if (queue_amqp_goes_on_waiting(hub, generation))
             hub_wait(hub, until_ms - rabbit_now_ms());
         if (!hub->link.state)
             return error_set(e, ERR_UNAVAILABLE, "%s", hub->link.why.text);
@@ -444,11 +454,13 @@ static enum err queue_amqp_take_some(struct take_progress *w, struct list *redel
 {
     struct queue_hub *hub = w->hub;
     int64_t until_ms = rabbit_now_ms() + w->ask->wait_ms;
-    if (rabbit_connect(&hub->link, e) || queue_amqp_subscribe_control(hub, w->ask, e))
+    if (rabbit_connect(&hub->link, e))
         return e->code;
     for (bool first = true;; first = false) {
-        /* basic.qos as a barrier: its reply follows all messages that the broker has sent on the channel, so earlier
-         * aborts are known. */
+        /* Another thread may have connected again while this one waited. basic.qos as a barrier: its reply follows all
+         * messages that the broker has sent on the channel, so earlier aborts are known. */
+        if (queue_amqp_subscribe_control(hub, w->ask, e))
+            return e->code;
         w->got.heard_ms = rabbit_now_ms();
         if (rabbit_qos(&hub->link, CHANNEL_CONSUME, CONSUME_PREFETCH, e) ||
             queue_amqp_hand_out_inbox(w, redelivered, e))

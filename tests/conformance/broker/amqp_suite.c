@@ -5,11 +5,8 @@
 static const struct area {
     const char *name;
     const struct test_list *tests;
-} areas[] = { { "url", &url_tests },
-              { "layout", &layout_tests },
-              { "events", &event_tests },
-              { "faults", &fault_tests },
-              { "crashes", &crash_tests } };
+} areas[] = { { "url", &url_tests },      { "layout", &layout_tests }, { "control", &control_tests },
+              { "events", &event_tests }, { "faults", &fault_tests },  { "crashes", &crash_tests } };
 
 static const struct test_list *find_area(const char *name)
 {

@@ -24,7 +24,7 @@ struct test_list {
     const struct CMUnitTest *v;
     size_t n;
 };
-extern const struct test_list url_tests, layout_tests, fault_tests, crash_tests, event_tests;
+extern const struct test_list url_tests, layout_tests, control_tests, fault_tests, crash_tests, event_tests;
 
 struct task some_task(struct world *w);
 void push(struct world *w, const struct task *v, size_t n);
