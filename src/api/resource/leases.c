@@ -9,6 +9,7 @@
 
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "core/task/retry_after.h"
 #include "core/task/settle_metrics.h"
 #include "core/task/trace.h"
 #include "node/lease/leasing.h"
@@ -22,7 +23,6 @@ enum {
     ERROR_CHARACTERS = 16 << 10,
     OUTPUT_BYTES = 16 << 10,
     PROGRESS_BYTES = 4 << 10,
-    RETRY_AFTER_MAX_MS = 24 * 3600 * 1000,
     QUEUE_BYTES = 100,
     EXECUTIONS_SEARCHED = 100, /* how far back a repeated report is searched for */
     US_PER_MS = 1000,
