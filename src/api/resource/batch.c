@@ -2,6 +2,7 @@
  * answer; the other elements are created. */
 #include "api/resource/dedupe.h"
 #include "api/resource/listing.h"
+#include "api/resource/tasks.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
 #include "api/workflow/run.h"

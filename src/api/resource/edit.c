@@ -1,6 +1,8 @@
 /* Changes of tasks by users. The row is read, the core decides what it becomes, and the writer stores it if the row is
  * still the one that was read. If not, all starts again, up to TRIES_MAX times. A claimed task belongs to its owner,
  * which is asked to give it back. If that takes longer than recall_wait_ms, the answer is 409. */
+#include "api/resource/edit.h"
+
 #include "api/auth/sender.h"
 #include "api/resource/listing.h"
 #include "api/resource/recall.h"
@@ -10,7 +12,10 @@
 #include "api/server/request_input.h"
 #include "api/task/json.h"
 #include "api/task/pause_body.h"
+#include "api/workflow/retry.h"
+#include "api/workflow/run.h"
 #include "api/workflow/runs.h"
+#include "api/workflow/stop.h"
 #include "base/json/json.h"
 #include "base/log.h"
 #include "core/task/action.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/resource/recall.h"
+#include "api/resource/tasks.h"
 #include "api/server/audit.h"
 #include "api/server/gzip.h"
 #include "api/server/internal.h"

@@ -233,13 +233,6 @@ void request_nudge(struct request *q, const struct task *tasks, size_t n);
  * they may have been written: the node is told of them, too. */
 void request_answer_written(struct request *q, const struct op *op, const struct task *tasks, size_t n);
 
-/* `done` of an operation that creates tasks: counts and nudges them and answers. The writer's thread. */
-void tasks_on_created(struct op *op);
-
-/* Makes the answer to a create again, if the record has only the brief form of the task. q's body is that of the first
- * request. False: the record has the answer itself. */
-bool tasks_answer_again(struct request *q, const struct idempotency *stored);
-
 /* Whether the API reads bodies of this Content-Type. Any thread. */
 bool media_type_is_known(struct str type, bool *ret_ndjson);
 bool media_type_is_ical(struct str type);
