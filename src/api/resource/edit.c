@@ -4,11 +4,11 @@
 #include "api/resource/edit.h"
 
 #include "api/auth/sender.h"
-#include "api/resource/listing.h"
 #include "api/resource/recall.h"
 #include "api/resource/withdraw_occurrences.h"
 #include "api/server/audit.h"
 #include "api/server/internal.h"
+#include "api/server/request_context.h"
 #include "api/server/request_input.h"
 #include "api/task/json.h"
 #include "api/task/pause_body.h"

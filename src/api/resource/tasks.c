@@ -10,6 +10,7 @@
 #include "api/resource/dependencies.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
+#include "api/server/request_context.h"
 #include "api/task/body.h"
 #include "api/workflow/run.h"
 #include "api/workflow/runs.h"

@@ -413,6 +413,19 @@ bool request_admit(struct request *q)
     return q->authenticated;
 }
 
+bool request_is_operator(const struct request *q)
+{
+    return q->who.tenant == TENANT_DEFAULT && identity_may(&q->who, SCOPE_ADMIN);
+}
+
+bool request_require_default_tenant(struct request *q)
+{
+    if (q->who.tenant == TENANT_DEFAULT)
+        return true;
+    request_refuse(q, PROBLEM_FORBIDDEN, "this shows data of all tenants and needs a key of the tenant 'default'");
+    return false;
+}
+
 static const struct {
     enum key_failure failure;
     const char *says;

@@ -154,6 +154,13 @@ bool request_still_allowed(struct request *q, struct reader *r);
 /* Checks what `who` may do, once it is known. False: the request is answered (403). The caller's thread. */
 bool request_admit(struct request *q);
 
+/* Whether `who` is an operator: it has the scope admin in the tenant `default`. The caller's thread. */
+bool request_is_operator(const struct request *q);
+
+/* For routes that show data of all tenants: requires a key of the tenant `default`. False: the request is answered
+ * (403). */
+bool request_require_default_tenant(struct request *q);
+
 /* Whether the tenant of `who` is enabled. False: the request is answered (403). The caller's thread. */
 bool request_tenant_is_enabled(struct request *q);
 
@@ -216,10 +223,6 @@ bool request_replayed(struct request *q, const struct op *op);
 
 /* Reads the task in the path. ERR_NOT_FOUND if it does not exist or the route does not show it. A pool thread. */
 enum err request_get_task(struct request *q, struct reader *r, struct task *ret, struct error *e) must_use;
-
-/* For routes that show data of all tenants: requires a key of the tenant `default`. False: the request is answered
- * (403). */
-bool request_require_default_tenant(struct request *q);
 
 /* For what runs for a request on any thread: until log_request_leave, lines of the log name the request
  * (base/log.h). Steps on pool threads, callbacks of the HTTP server and `done` of submitted operations have it. */

@@ -15,9 +15,9 @@
 
 #include "api/auth/sender.h"
 #include "api/resource/edit.h"
-#include "api/resource/listing.h"
 #include "api/resource/recall.h"
 #include "api/server/internal.h"
+#include "api/server/request_context.h"
 #include "api/server/request_input.h"
 #include "api/task/body.h"
 #include "api/workflow/retry.h"
