@@ -16,8 +16,6 @@
 #include "node/trace/transition_log.h"
 #include "port/crypto.h"
 
-enum { LOGINS_BURST = 10, LOGINS_ADDRESSES = 4096 }; /* of one address in a minute */
-
 /* An address that the server listens on, with what serves it. It is the context of the exchange_handler. */
 struct api_listener {
     struct api_server *server;
