@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/redis/internal.h"
+#include "broker/redis/connection.h"
 
 enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, DATABASE_MAX = 1 << 20 };
 

@@ -16,7 +16,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "broker/amqp/internal.h"
+#include "broker/amqp/declare.h"
 #include "queue/amqp/queue_amqp.h"
 
 enum { /* channels of `link`; `push` publishes on channel 1 and uses CHANNEL_CALLS and CHANNEL_CONSUME likewise */

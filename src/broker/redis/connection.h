@@ -1,5 +1,5 @@
 #pragma once
-/* broker/redis/internal.h - a connection to Redis, for the adapters that use one.
+/* broker/redis/connection.h - a connection to Redis, for the adapters that use one.
  *
  * The call that needs the connection opens it, and opens it again after it broke. If connecting fails, calls fail at
  * once with the same error until the backoff is over. Every wait has a timeout. A connection is used by one thread

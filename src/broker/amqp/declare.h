@@ -1,5 +1,5 @@
 #pragma once
-/* broker/amqp/internal.h - declaring queues and exchanges on a RabbitMQ connection (broker/amqp/link.h), for the
+/* broker/amqp/declare.h - declaring queues and exchanges on a RabbitMQ connection (broker/amqp/link.h), for the
  * adapters that use one. */
 #include "broker/amqp/link.h"
 
