@@ -12,7 +12,7 @@
 #include "api/server/tenant_limits.h"
 #include "api/server/thread_pool.h"
 #include "api/server/timers.h"
-#include "core/stats/alerts.h"
+#include "core/stats/alert_rules.h"
 #include "node/trace/transition_log.h"
 #include "port/crypto.h"
 

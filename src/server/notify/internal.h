@@ -5,7 +5,7 @@
 #include "base/thread_owner.h"
 #include "core/notify/check.h"
 #include "core/notify/notification.h"
-#include "core/stats/alerts.h"
+#include "core/stats/alert_rules.h"
 #include "server/notify/channel_places.h"
 #include "server/notify/notifier.h"
 
@@ -153,7 +153,7 @@ enum err notifier_replan(struct turn *t, struct error *e) must_use;
 /* Carries out what is due of incidents that are open. */
 enum err notifier_look_at_incidents(struct turn *t, bool *ret_more, struct error *e) must_use;
 
-/* ---- alerts.c ---- */
+/* ---- alert_incidents.c ---- */
 
 /* Opens and ends incidents of alerts, if they were judged again. */
 enum err notifier_fold_alerts(struct turn *t, struct error *e) must_use;

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/metrics.h"
 #include "core/notify/incident.h"
-#include "core/stats/alerts.h"
+#include "core/stats/alert_rules.h"
 #include "node/catalog_cache.h"
 #include "port/clock.h"
 #include "port/secrets.h"
