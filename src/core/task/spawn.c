@@ -10,7 +10,13 @@
 #include "core/task/fence.h"
 #include "core/task/trace.h"
 
-enum { CATCH_UP_MAX = 20000 /* in one visit */, WITHDRAWN_MS = 1000, REASON_MAX = 240, MOVED_TEXT = 96, ROWS_MORE = 8 };
+enum {
+    CATCH_UP_MAX = 20000 /* in one visit */,
+    WITHDRAWN_MS = 1000,
+    SKIP_REASON_MAX = 240,
+    MOVED_TEXT = 96,
+    ROWS_MORE = 8
+};
 
 /* The state of a visit. */
 struct spawn_visit {
@@ -133,7 +139,7 @@ static void spawn_add_missed_run(struct spawn_visit *v, const struct occurrence 
         t->overlap = OVERLAP_QUEUE_ALL;
 }
 
-/* The last_error of a row; text has room for REASON_MAX. */
+/* The last_error of a row; text has room for SKIP_REASON_MAX. */
 static struct str spawn_skip_text(const struct spawn_skipped *g, enum skip_reason reason, char *text)
 {
     const char *why = skip_texts[reason];
@@ -141,16 +147,17 @@ static struct str spawn_skip_text(const struct spawn_skipped *g, enum skip_reaso
     rfc3339_format(g->first_ms, first);
     rfc3339_format(g->last_ms, last);
     if (g->count == 1)
-        snprintf(text, REASON_MAX, "skipped: %s", why);
+        snprintf(text, SKIP_REASON_MAX, "skipped: %s", why);
     else
-        snprintf(text, REASON_MAX, "skipped %lld occurrences from %s to %s: %s", (long long)g->count, first, last, why);
+        snprintf(text, SKIP_REASON_MAX, "skipped %lld occurrences from %s to %s: %s", (long long)g->count, first, last,
+                 why);
     return str_from(text);
 }
 
 /* Adds one SKIPPED occurrence for all of them: one row for each reason, not one for each occurrence. */
 static void spawn_add_skipped(struct spawn_visit *v, struct spawn_skipped *g, enum skip_reason reason)
 {
-    char text[REASON_MAX];
+    char text[SKIP_REASON_MAX];
     if (g->count == 0)
         return;
     struct task *t = spawn_add(v, g->first_ms, g->first_ms, TASK_SKIPPED);
@@ -446,7 +453,7 @@ enum err spawn_cut(const struct task *o, const struct recurrence *rule, int64_t 
 {
     enum skip_reason reason;
     struct occurrence run;
-    char text[REASON_MAX];
+    char text[SKIP_REASON_MAX];
     *ret_cuts =
         spawned_is_left_out(o) && max_of(o->cursor_ms, o->scheduled_ms) >= before_ms && skip_reason_of(o, &reason);
     if (!*ret_cuts)
