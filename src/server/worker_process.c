@@ -9,7 +9,6 @@
 
 #include "api/server/health_server.h"
 #include "base/log.h"
-#include "base/openmetrics/openmetrics.h"
 #include "base/thread_owner.h"
 #include "core/time/offset.h"
 #include "platform/async_io_threads.h"
