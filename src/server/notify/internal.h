@@ -164,20 +164,6 @@ enum err notifier_fold_alerts(struct turn *t, struct error *e) must_use;
 /* Judges the checks that are due. */
 enum err notifier_look_at_checks(struct turn *t, bool *ret_more, struct error *e) must_use;
 
-/* ---- pause/task_pauses.c ---- */
-
-/* Resumes the tasks whose pauses have come to their end. */
-enum err notifier_end_pauses(struct turn *t, bool *ret_more, struct error *e) must_use;
-/* Removes the record, or lets it be looked at again at that time. */
-enum err pauses_remove(struct turn *t, const struct record *r, struct error *e) must_use;
-enum err pauses_put_off(struct turn *t, const struct record *r, int64_t next_ms, struct error *e) must_use;
-
-/* ---- pause/run_pauses.c ---- */
-
-/* Looks at the record of the pause of a run that has started, and resumes the run if the pause is over. */
-enum err notifier_end_run_pause(struct turn *t, const struct record *r, const struct task *run,
-                                struct error *e) must_use;
-
 /* ---- disable.c ---- */
 
 /* A message has failed for good: its setting is disabled, if that is so for days. */
