@@ -56,6 +56,27 @@ static bool spawn_is_again(const struct spawn_visit *v, int64_t due_ms)
     return v->task->version > 1 || due_ms < v->now_ms - WITHDRAWN_MS;
 }
 
+void spawn_inherit(struct task *occurrence, const struct task *recurring)
+{
+    occurrence->priority = recurring->priority;
+    occurrence->queue = recurring->queue;
+    occurrence->name = recurring->name;
+    occurrence->task_type = recurring->task_type;
+    occurrence->delivery = recurring->delivery;
+    occurrence->timeout_ms = recurring->timeout_ms;
+    occurrence->expires_after_ms = recurring->expires_after_ms;
+    occurrence->concurrency_key = recurring->concurrency_key;
+    occurrence->concurrency_limit = recurring->concurrency_limit;
+    occurrence->retry = recurring->retry;
+    occurrence->requires = recurring->requires;
+    occurrence->cpu_milli = recurring->cpu_milli;
+    occurrence->memory_mb = recurring->memory_mb;
+    occurrence->target = recurring->target;
+    occurrence->target_config = recurring->target_config;
+    occurrence->payload = recurring->payload;
+    occurrence->extra = recurring->extra;
+}
+
 static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64_t due_ms, enum task_state state)
 {
     const struct task *p = v->task;
@@ -70,24 +91,7 @@ static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64
         .scheduled_ms = scheduled_ms,
         .version = 1,
         .fence = fence_begin(spawn_is_again(v, due_ms), v->now_ms),
-        .priority = p->priority,
-        .queue = p->queue,
-        .name = p->name,
-        .task_type = p->task_type,
-        .delivery = p->delivery,
-        .timeout_ms = p->timeout_ms,
-        .expires_after_ms = p->expires_after_ms,
-        .concurrency_key = p->concurrency_key,
-        .concurrency_limit = p->concurrency_limit,
         .overlap = p->schedule.overlap,
-        .retry = p->retry,
-        .requires = p->requires,
-        .cpu_milli = p->cpu_milli,
-        .memory_mb = p->memory_mb,
-        .target = p->target,
-        .target_config = p->target_config,
-        .payload = p->payload,
-        .extra = p->extra,
         .trace = trace_without_state(p->trace),
         .links = p->links & TASK_KEEPS_OUTPUT,
         .runs_count = state == TASK_SCHEDULED, /* subtracted from its task's count if it is withdrawn */
@@ -95,6 +99,7 @@ static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64
         .updated_ms = v->now_ms,
     };
     *t = copy;
+    spawn_inherit(t, p);
     if (t->due_ms != scheduled_ms) {
         t->awaited_ms = scheduled_ms;
         t->late_by = due_ms >= v->now_ms ? LATE_SPREAD : spawn_was_paused(v, due_ms) ? LATE_PAUSED : LATE_DOWN;
