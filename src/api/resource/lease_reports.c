@@ -295,11 +295,8 @@ static void leases_on_settled(struct op *op)
         request_later(q, leases_run_report); /* another settle came first: perhaps by the same report */
         return;
     }
-    if (op->rc) {
-        request_fail(q, &op->error);
-        request_answer(q);
+    if (request_op_failed(q, op))
         return;
-    }
     enum task_state state = h->settlement.ret_state;
     leases_count_outcome(q, &h->task, &h->settlement);
     live_on_lease_settled(q->server->live, &h->task, &h->settlement);
@@ -340,11 +337,8 @@ static void leases_submit_settle(struct request *q)
 static void leases_on_checked(struct op *op)
 {
     struct request *q = request_finish_op(op);
-    if (op->rc) {
-        request_fail(q, &op->error);
-        request_answer(q);
+    if (request_op_failed(q, op))
         return;
-    }
     leases_submit_settle(q);
 }
 

@@ -349,6 +349,15 @@ bool request_is_replay(const struct op *op)
     return op->rc == ERR_CONFLICT && strcmp(op->error.field, "idempotency-key") == 0;
 }
 
+bool request_op_failed(struct request *q, const struct op *op)
+{
+    if (op->rc == ERR_OK)
+        return false;
+    request_fail(q, &op->error);
+    request_answer(q);
+    return true;
+}
+
 bool request_replayed(struct request *q, const struct op *op)
 {
     bool replay = request_is_replay(op);

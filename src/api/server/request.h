@@ -191,6 +191,9 @@ enum handled request_submit(struct request *q, void (*done)(struct op *op));
  * the calling thread. op stays readable while the request lives. The writer's thread. */
 struct request *request_finish_op(struct op *op);
 
+/* If the operation failed, answers with its error and returns true: the caller is done with q. The writer's thread. */
+bool request_op_failed(struct request *q, const struct op *op);
+
 /* Submits another operation than q->write: its done continues with q, its context becomes q. Passes q on. */
 enum handled request_submit_op(struct request *q, struct op *op);
 
