@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "base/json/jsonw.h"
-#include "base/openmetrics/openmetrics.h"
 #include "base/stats/stats.h"
 #include "base/tenant_metrics.h"
 

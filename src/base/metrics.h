@@ -129,3 +129,16 @@ double metric_level(const struct metrics *m, enum metric id); /* a gauge's value
 void metrics_print(const struct metrics *m, struct buf *out);
 /* Only these, and those with labels: for a process that does not feed the others. A 0 would be untrue. */
 void metrics_print_some(const struct metrics *m, const enum metric *ids, size_t n, struct buf *out);
+
+/* ---- exemplars, of histograms: the trace of one of the values that a bucket counts ---- */
+
+enum { EXEMPLAR_TRACE = 32 }; /* hexadecimal digits of a trace id */
+
+/* One of the values of a histogram, with its trace; the latest one of each bucket is kept. Of EXECUTION_DELAY,
+ * EXECUTION_TIME and START_DELAY. metric_observe_us counts the value. */
+void metric_note_exemplar(struct metrics *m, enum metric id, int64_t us, const char trace[EXEMPLAR_TRACE],
+                          int64_t now_ms);
+
+/* As metrics_print and metrics_print_some, with exemplars. */
+void metrics_print_exemplars(struct metrics *m, struct buf *out);
+void metrics_print_some_exemplars(struct metrics *m, const enum metric *ids, size_t n, struct buf *out);

@@ -1,6 +1,6 @@
 #include "cli/reconnect.h"
 
-enum { RECONNECT_MINUTES = 5 };
+#include <stdio.h>
 
 void reconnect_init(struct reconnect *r, struct client *c)
 {
@@ -16,6 +16,13 @@ static void reconnect_say(const struct reconnect *r, const char *why, const char
     cli_fail(cli, cli->command->name, &e, EXIT_UNREACHABLE);
 }
 
+static void reconnect_say_lost(const struct reconnect *r)
+{
+    char then[48];
+    snprintf(then, sizeof then, "; trying again for %d minutes", RECONNECT_MINUTES);
+    reconnect_say(r, client_why_unreachable(r->client), then);
+}
+
 bool reconnect_again(struct reconnect *r, enum exit_code code, bool says)
 {
     const int64_t limit_ns = RECONNECT_MINUTES * 60 * INT64_C(1000000000);
@@ -24,7 +31,7 @@ bool reconnect_again(struct reconnect *r, enum exit_code code, bool says)
     if (is_lost && !was_lost)
         r->lost_ns = now_ns;
     if (is_lost && !was_lost && says)
-        reconnect_say(r, client_why_unreachable(r->client), "; trying again for 5 minutes");
+        reconnect_say_lost(r);
     if (!is_lost && was_lost && says)
         reconnect_say(r, "the server answers again", "");
     if (!is_lost)

@@ -6,6 +6,8 @@
  *   if (code == EXIT_UNREACHABLE) return reconnect_fail(&r); */
 #include "cli/client.h"
 
+enum { RECONNECT_MINUTES = 5 };
+
 struct reconnect {
     struct client *client;
     int64_t lost_ns; /* since when the server is not reached; 0: it is */
@@ -14,8 +16,8 @@ struct reconnect {
 /* The client becomes patient (cli/client.h). */
 void reconnect_init(struct reconnect *r, struct client *c);
 
-/* Notes what a call has returned. True: the server was not reached, and the call is to be repeated; after 5 minutes it
- * is not. says: prints to stderr when the server is lost and when it is back. */
+/* Notes what a call has returned. True: the server was not reached, and the call is to be repeated; after
+ * RECONNECT_MINUTES it is not. says: prints to stderr when the server is lost and when it is back. */
 bool reconnect_again(struct reconnect *r, enum exit_code code, bool says);
 
 /* Prints that the server was not reached. */

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 
-enum { LINE = 256, GROUP_TEXT = 512, MEMORY_FULL_PERCENT = 90, LOAD_FULL = 32 /* per core */ };
+enum { LINE = 256, GROUP_TEXT = 512 };
 
 /* The number after a name at the start of a line: "MemTotal:   123 kB"; -1 if absent. */
 static int64_t machine_read_field(const char *path, const char *name)
@@ -107,11 +107,4 @@ void machine_measure(const char *root, struct machine *ret)
     machine_find_cgroup(root, group);
     machine_measure_memory(root, group, ret);
     machine_measure_cpu(root, group, ret);
-}
-
-const char *machine_is_full(const struct machine *m)
-{
-    if (m->memory_mb && m->memory_used_mb * 100 > m->memory_mb * MEMORY_FULL_PERCENT)
-        return "memory";
-    return m->load * 1000 > (double)m->cpu_milli * LOAD_FULL ? "load" : NULL;
 }

@@ -12,7 +12,3 @@ struct machine {
 
 /* root is a prefix of /proc and /sys, for tests; "" is the machine itself. */
 void machine_measure(const char *root, struct machine *ret);
-
-/* Returns "memory" if more than 90 % of the memory is in use, "load" if the load exceeds 32 per core, else NULL. A full
- * machine should start no more work. */
-const char *machine_is_full(const struct machine *m);

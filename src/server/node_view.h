@@ -2,7 +2,7 @@
 /* server/node_view.h - a copy of the node's status for other threads. The loop thread updates it after each step. */
 #include "base/tenant_metrics.h"
 #include "core/sharing/workers_wanted.h"
-#include "core/stats/alerts.h"
+#include "core/stats/alert_rules.h"
 #include "node/node.h"
 
 struct node_view;

@@ -3,12 +3,6 @@
 #include "server/notify/notifier.h"
 #include "server/server_internal.h"
 
-bool server_acts_for_all(void *context)
-{
-    struct server *a = context;
-    return !store_is_shared(a->store) || node_view_status(a->view).leader;
-}
-
 static int64_t server_waiting(void *context)
 {
     struct server *a = context;

@@ -179,6 +179,7 @@ void server_make_node(struct server *a); /* the thread that assembles the server
 /* Reads the lanes of the store and tells the node of each. Loop thread, or the thread that assembles the server. */
 enum err server_load_lanes(struct server *a, struct error *e) must_use;
 struct uuid server_node_id(void *context); /* any thread */
+bool server_acts_for_all(void *context);   /* the only node, or the leader; any thread */
 
 /* ---- runners (server_runners.c); the thread that assembles the server ---- */
 
@@ -198,8 +199,7 @@ bool server_is_ready(void *context, struct error *e);
 /* ---- the backlog and alerts (server_backlog.c) ---- */
 
 enum err server_start_backlog(struct server *a, struct error *e) must_use; /* once the node exists */
-bool server_acts_for_all(void *context);              /* the only node, or the leader; any thread */
-struct alert_facts server_alert_facts(void *context); /* any thread */
+struct alert_facts server_alert_facts(void *context);                      /* any thread */
 void server_tenant_load(void *context, int32_t tenant, int64_t *ret_running, int64_t *ret_due); /* any thread */
 
 /* ---- store and secrets (server_store.c); the thread that assembles the server ---- */

@@ -134,6 +134,12 @@ struct uuid server_node_id(void *context)
     return node_view_status(a->view).id;
 }
 
+bool server_acts_for_all(void *context)
+{
+    struct server *a = context;
+    return !store_is_shared(a->store) || node_view_status(a->view).leader;
+}
+
 enum err server_load_lanes(struct server *a, struct error *e)
 {
     cleanup_with(arena_release) struct arena arena;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "api/auth/admin_keys.h"
 #include "api/auth/auth.h"
 #include "base/log.h"
 #include "core/time/offset.h"

@@ -9,7 +9,6 @@
 
 #include "api/server/health_server.h"
 #include "base/log.h"
-#include "base/openmetrics/openmetrics.h"
 #include "base/thread_owner.h"
 #include "core/time/offset.h"
 #include "platform/async_io_threads.h"
@@ -20,6 +19,7 @@
 #include "port/crypto.h"
 #include "server/fleet_watch.h"
 #include "server/settings/unverified_links.h"
+#include "server/worker_room.h"
 
 enum {
     MACHINE_MS = 500,     /* how old the figures of the machine may be */
@@ -70,7 +70,7 @@ struct worker_process {
     bool left; /* it ended while requests to the queue or the events were under way */
 
     struct machine machine;
-    const char *full;            /* the exhausted resource; NULL: none */
+    enum worker_lack lack;
     int64_t measured_ms, cpu_us; /* of the last measurement */
     double cpu_used;             /* cores that this process used between the last two measurements */
     struct worker_process_shared shared;
@@ -104,20 +104,19 @@ static void worker_process_measure_machine(struct worker_process *p)
     pthread_mutex_unlock(&p->shared.lock);
 }
 
-/* On a machine with a high load the worker still runs one task at a time, so that tasks do not starve. Without free
- * memory it takes none. */
 static bool worker_process_may_take(void *context)
 {
     struct worker_process *p = context;
     worker_process_measure_machine(p);
-    const char *full = machine_is_full(&p->machine);
-    if (full && !p->full)
-        log_warn("worker_full", kv_str("of", str_from(full)), kv_i64("memory_used_mb", p->machine.memory_used_mb),
-                 kv_i64("memory_mb", p->machine.memory_mb), kv_i64("load", (int64_t)p->machine.load));
-    else if (!full && p->full)
+    enum worker_lack lack = worker_room_lack(&p->machine);
+    if (lack && !p->lack)
+        log_warn("worker_full", kv_cstr("of", worker_lack_name(lack)),
+                 kv_i64("memory_used_mb", p->machine.memory_used_mb), kv_i64("memory_mb", p->machine.memory_mb),
+                 kv_i64("load", (int64_t)p->machine.load));
+    else if (!lack && p->lack)
         log_info("worker_has_room");
-    p->full = full;
-    return !full || (full[0] == 'l' && worker_running(p->worker) == 0);
+    p->lack = lack;
+    return worker_room_may_take(lack, worker_running(p->worker));
 }
 
 /* ---- clock of the queue ---- */
@@ -170,8 +169,8 @@ static void worker_process_describe(void *context, struct jw *w)
     jw_kv_i64(w, "machine_mb", p->machine.memory_mb);
     jw_kv_i64(w, "used_mb", p->machine.memory_used_mb);
     jw_object_end(w);
-    if (p->full)
-        jw_kv_cstr(w, "full", p->full);
+    if (p->lack)
+        jw_kv_cstr(w, "full", worker_lack_name(p->lack));
 }
 
 static bool worker_process_is_ready(void *context, struct error *e)

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/auth/admin_keys.h"
 #include "api/auth/auth.h"
 #include "api/server/api_server.h"
 #include "model/store_memory.h"

@@ -8,6 +8,7 @@
 #include "core/target/target_url.h"
 #include "core/target/webhook.h"
 #include "core/task/fingerprint.h"
+#include "core/task/retry_after.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -105,6 +106,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     try_place(text);
     try_address(text);
     int64_t ms = retry_after_ms(text, 1767225600000);
-    require(ms >= -1 && ms <= DAY_MS);
+    require(ms >= -1 && ms <= RETRY_AFTER_MAX_MS);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "api/auth/admin_keys.h"
 #include "api/auth/auth.h"
 #include "api/server/api_server.h"
 #include "base/json/json.h"

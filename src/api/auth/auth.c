@@ -4,17 +4,13 @@
 
 #include <assert.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "api/server/audit.h"
+#include "api/auth/session_keys.h"
 #include "base/map.h"
 #include "port/crypto.h"
 
 static const char base62[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-#define ADMIN_KEY_ID "admin00001"
-#define CODE_SCOPES  "login" /* of a login code; no key can have it */
 
 struct auth_cached_key {
     char id[AUTH_ID + 1];
@@ -251,7 +247,7 @@ enum err auth_read_key(struct reader *r, struct str id, struct arena *a, struct 
 
 static enum auth_kind auth_kind_of(const struct api_key *key)
 {
-    bool is_code = str_eq(key->scopes, S(CODE_SCOPES));
+    bool is_code = str_eq(key->scopes, S(LOGIN_CODE_SCOPES));
     return key->parent.n == 0 ? AUTH_KEY : is_code ? AUTH_CODE : AUTH_SESSION;
 }
 static void auth_fill_identity(struct auth_cached_key *c, const struct api_key *key)
@@ -336,180 +332,7 @@ void auth_key_make(struct str pepper, struct str id, int32_t tenant, struct str 
     crypto_hmac_sha256(pepper, str_from(ret_text), ret->hash);
 }
 
-/* Not before its parent: the clocks of nodes differ a little. */
-static void auth_child_make(struct str pepper, struct str id, const struct api_key *parent, int64_t now_ms,
-                            int64_t life_ms, char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret)
-{
-    assert(!parent->parent.n);
-    auth_key_make(pepper, id, parent->tenant, parent->name, parent->scopes, max_of(now_ms, parent->created_ms),
-                  ret_text, ret);
-    ret->expires_ms = parent->expires_ms ? min_of(now_ms + life_ms, parent->expires_ms) : now_ms + life_ms;
-    ret->parent = parent->id;
-}
-
-void auth_session_make(struct str pepper, struct str id, const struct api_key *parent, int64_t now_ms,
-                       char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret)
-{
-    auth_child_make(pepper, id, parent, now_ms, SESSION_MS, ret_text, ret);
-}
-
-void auth_code_make(struct str pepper, struct str id, const struct api_key *parent, int64_t now_ms,
-                    char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret)
-{
-    auth_child_make(pepper, id, parent, now_ms, LOGIN_CODE_MS, ret_text, ret);
-    ret->scopes = S(CODE_SCOPES);
-}
-
-void auth_csrf_token(struct str pepper, struct str session, char ret[CSRF_TEXT + 1])
-{
-    uint8_t hash[SHA256_SIZE];
-    char text[AUTH_KEY_TEXT + 8];
-    assert(session.n == AUTH_KEY_TEXT);
-    snprintf(text, sizeof text, "csrf " STR_FMT, STR_ARG(session)); /* no key begins like this */
-    crypto_hmac_sha256(pepper, str_from(text), hash);
-    for (size_t i = 0; i < CSRF_TEXT / 2; i++)
-        snprintf(ret + 2 * i, 3, "%02x", hash[i]);
-    explicit_bzero(text, sizeof text);
-}
-
 bool api_key_is_admin(const struct api_key *k, int64_t now_ms)
 {
     return (scopes_parse(k->scopes) & 1U << SCOPE_ADMIN) && (!k->expires_ms || k->expires_ms > now_ms);
-}
-
-/* ---- the first admin key ---- */
-
-static enum err auth_apply_op(struct store *store, struct op *op, struct error *e)
-{
-    arena_init(&op->arena, 64 * 1024);
-    struct op *const ops[] = { op };
-    enum err rc = store_apply(store, ops, 1, e);
-    if (!rc && op->rc) {
-        *e = op->error;
-        rc = op->rc;
-    }
-    arena_release(&op->arena);
-    return rc;
-}
-
-/* If several nodes start at the same time, one makes the key and the others wait for it. If that node dies meanwhile,
- * they wait until its lease has expired. */
-enum { BOOTSTRAP_MS = 10000, BOOTSTRAP_POLL_MS = 50 };
-
-static enum err auth_bootstrap_lease(struct store *store, struct uuid holder, int64_t now_ms, int64_t ttl_ms,
-                                     bool *ret_held, struct error *e)
-{
-    struct op_lease op = {
-        .op = { .kind = OP_LEASE }, .name = S("bootstrap"), .holder = holder, .now_ms = now_ms, .ttl_ms = ttl_ms
-    };
-    enum err rc = auth_apply_op(store, &op.op, e);
-    if (rc == ERR_OK)
-        *ret_held = op.ret_held;
-    return rc;
-}
-
-/* An admin key of the default tenant; its id is empty: there is none. */
-static enum err auth_find_admin_key(struct store *store, int64_t now_ms, struct arena *a, struct api_key *ret,
-                                    struct error *e)
-{
-    struct reader *r = NULL;
-    struct key_list keys = { 0 };
-    enum err rc = store_reader(store, &r, e);
-    if (rc == ERR_OK)
-        rc = reader_keys(r, TENANT_DEFAULT, a, &keys, e);
-    store_keep_reader(store, r, rc);
-    if (rc)
-        return rc;
-    *ret = (struct api_key){ 0 };
-    for (size_t i = 0; i < keys.n; i++)
-        if (api_key_is_admin(&keys.v[i], now_ms) && (!ret->id.n || str_eq(keys.v[i].id, S(ADMIN_KEY_ID))))
-            *ret = keys.v[i];
-    return ERR_OK;
-}
-
-static enum err auth_find_admin(struct store *store, int64_t now_ms, bool *ret, struct error *e)
-{
-    cleanup_with(arena_release) struct arena arena;
-    arena_init(&arena, 4 << 20);
-    struct api_key key;
-    enum err rc = auth_find_admin_key(store, now_ms, &arena, &key, e);
-    if (rc == ERR_OK)
-        *ret = key.id.n > 0;
-    return rc;
-}
-
-static enum err auth_make_admin(struct store *store, struct str pepper, struct str id, int64_t now_ms,
-                                char ret_text[AUTH_KEY_TEXT + 1], struct error *e)
-{
-    char text[AUTH_KEY_TEXT + 1];
-    struct api_key key;
-    auth_key_make(pepper, id, TENANT_DEFAULT, S("admin"), S("admin"), now_ms, text, &key);
-    struct audit row = audit_by_system("make admin key", "api_key", id, now_ms);
-    row.object_name = key.name;
-    struct op_key_put put = { .op = { .kind = OP_KEY_PUT, .audit = &row }, .key = &key };
-    enum err rc = auth_apply_op(store, &put.op, e);
-    if (rc == ERR_OK)
-        memcpy(ret_text, text, sizeof text);
-    explicit_bzero(text, sizeof text);
-    return rc;
-}
-
-enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
-                        struct error *e)
-{
-    struct uuid holder;
-    bool found = false, held = false;
-    crypto_random(holder.b, sizeof holder.b);
-    for (bool is_last = false;;
-         is_last = held) { /* the last check is made with the lease held: since then no other node makes a key */
-        if (auth_find_admin(store, now_ms, &found, e))
-            return e->code;
-        if (found || is_last)
-            break;
-        if (auth_bootstrap_lease(store, holder, now_ms, BOOTSTRAP_MS, &held, e))
-            return e->code;
-        if (held)
-            continue;
-        nanosleep(&(struct timespec){ .tv_nsec = BOOTSTRAP_POLL_MS * 1000000L }, NULL);
-        now_ms += BOOTSTRAP_POLL_MS;
-    }
-    struct error ignored; /* the lease expires by itself */
-    enum err rc = ERR_OK;
-    if (found)
-        ret_text[0] = '\0';
-    else
-        rc = auth_make_admin(store, pepper, S(ADMIN_KEY_ID), now_ms, ret_text, e);
-    if (held)
-        (void)auth_bootstrap_lease(store, holder, now_ms, 0, &held, &ignored);
-    return rc;
-}
-
-enum err auth_add_admin(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
-                        struct error *e)
-{
-    char id[AUTH_ID];
-    auth_random_text(id, sizeof id);
-    return auth_make_admin(store, pepper, (struct str){ id, sizeof id }, now_ms, ret_text, e);
-}
-
-enum err auth_add_code(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
-                       struct error *e)
-{
-    cleanup_with(arena_release) struct arena arena;
-    arena_init(&arena, 4 << 20);
-    struct api_key parent, code;
-    char id[AUTH_ID + 1];
-    ret_text[0] = '\0';
-    if (auth_find_admin_key(store, now_ms, &arena, &parent, e))
-        return e->code;
-    if (!parent.id.n)
-        return ERR_OK;
-    auth_id_make(id);
-    auth_code_make(pepper, str_from(id), &parent, now_ms, ret_text, &code);
-    struct audit row = audit_by_system("make login code", "session", str_from(id), now_ms);
-    struct op_key_put put = { .op = { .kind = OP_KEY_PUT, .audit = &row }, .key = &code };
-    enum err rc = auth_apply_op(store, &put.op, e);
-    if (rc)
-        ret_text[0] = '\0';
-    return rc;
 }

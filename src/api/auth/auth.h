@@ -6,8 +6,8 @@
  * The store has only its HMAC, keyed with the server's pepper.
  *
  * A session of a browser and a login code look like keys, and are rows beside them with a parent, the key that they act
- * for (port/store/catalog.h). They end with their parent. Each is valid in its own place only: a key in Authorization,
- * a session in a cookie, a code in a login.
+ * for (session_keys.h). They end with their parent. Each is valid in its own place only: a key in Authorization, a
+ * session in a cookie, a code in a login.
  *
  * The functions on struct auth lock it and may be called on any thread; those with a reader run on the thread that owns
  * the reader. */
@@ -104,30 +104,4 @@ void auth_key_make(struct str pepper, struct str id, int32_t tenant, struct str 
                    char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret);
 bool auth_key_is_well_formed(struct str text);
 
-/* The same for a session or a login code of a key. It expires with the key at the latest. */
-enum { SESSION_MS = 12 * 3600 * 1000, LOGIN_CODE_MS = 60 * 1000 };
-void auth_session_make(struct str pepper, struct str id, const struct api_key *parent, int64_t now_ms,
-                       char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret);
-void auth_code_make(struct str pepper, struct str id, const struct api_key *parent, int64_t now_ms,
-                    char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret);
-
-/* What a page must send with each write, so that other pages cannot write with its cookie. It follows from the session,
- * so every node knows it. */
-enum { CSRF_TEXT = 32 };
-void auth_csrf_token(struct str pepper, struct str session, char ret[CSRF_TEXT + 1]);
 bool api_key_is_admin(const struct api_key *k, int64_t now_ms); /* and has not expired */
-
-/* At the first start: creates an admin key of the tenant `default`, unless an unexpired one exists. ret_text is empty
- * if one exists. If several nodes start on one store, one of them creates the key and the others wait for it. Call it
- * before any other thread of this process writes to the store. */
-enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
-                        struct error *e) must_use;
-
-/* Makes a login code of an admin key of the default tenant, for somebody who starts the server. Call it like
- * auth_bootstrap, after it. ret_text is empty if there is no such key. */
-enum err auth_add_code(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
-                       struct error *e) must_use;
-
-/* Makes one more admin key of the default tenant, with an id of its own. */
-enum err auth_add_admin(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
-                        struct error *e) must_use;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/auth/session_keys.h"
 #include "api/catalog/catalog_barrier.h"
 #include "api/dashboard/session_cookie.h"
 #include "api/live/live.h"

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "api/auth/session_keys.h"
 #include "api/server/internal.h"
 #include "port/crypto.h"
 

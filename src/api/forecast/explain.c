@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "api/forecast/explain_shared.h"
-#include "api/resource/listing.h"
 #include "api/server/internal.h"
+#include "api/server/query.h"
 #include "api/task/json.h"
 #include "api/workflow/waits.h"
 #include "base/rfc3339.h"

@@ -3,7 +3,7 @@
 
 #include "api/forecast/explain_shared.h"
 #include "api/forecast/resumption.h"
-#include "api/resource/listing.h"
+#include "api/server/request_context.h"
 #include "api/task/json.h"
 #include "base/rfc3339.h"
 #include "core/time/recurrence_shown.h"

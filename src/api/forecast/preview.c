@@ -6,6 +6,7 @@
 #include "api/forecast/resumption.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
+#include "api/server/request_context.h"
 #include "api/task/json.h"
 #include "base/json/json.h"
 #include "base/rfc3339.h"

@@ -158,11 +158,8 @@ static void messages_on_test_made(struct op *op)
     const struct api_setup *setup = &q->server->setup;
     if (request_replayed(q, op))
         return;
-    if (op->rc) {
-        request_fail(q, &op->error);
-        request_answer(q);
+    if (request_op_failed(q, op))
         return;
-    }
     if (setup->message_made)
         setup->message_made(setup->context);
     timers_add(q->server->timers, &t->timer, TEST_POLL_MS);

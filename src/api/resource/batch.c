@@ -1,8 +1,9 @@
 /* Creates many tasks in one operation and one transaction. An error of one element is reported in its place in the
  * answer; the other elements are created. */
 #include "api/resource/dedupe.h"
-#include "api/resource/listing.h"
+#include "api/resource/tasks.h"
 #include "api/server/internal.h"
+#include "api/server/request_context.h"
 #include "api/task/json.h"
 #include "api/workflow/run.h"
 #include "base/json/json.h"

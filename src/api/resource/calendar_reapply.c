@@ -3,7 +3,6 @@
  * any of this. */
 #include "api/resource/calendar_reapply.h"
 
-#include "api/resource/listing.h"
 #include "api/resource/withdraw_occurrences.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"

@@ -3,8 +3,8 @@
  * changed meanwhile. */
 #include "api/resource/dependencies.h"
 
-#include "api/resource/listing.h"
 #include "api/server/internal.h"
+#include "api/server/query.h"
 #include "api/server/request_input.h"
 #include "api/task/body.h"
 #include "api/task/json.h"

@@ -3,6 +3,7 @@
 
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
+#include "api/server/query.h"
 #include "api/task/json.h"
 #include "api/workflow/run.h"
 

@@ -308,11 +308,8 @@ static void keys_on_revoked(struct op *op)
     api_server_check_again(q->server);
     if (request_replayed(q, op))
         return;
-    if (op->rc) {
-        request_fail(q, &op->error);
-        request_answer(q);
+    if (request_op_failed(q, op))
         return;
-    }
     catalog_barrier_wait(q, request_answer);
 }
 

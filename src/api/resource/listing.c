@@ -1,6 +1,7 @@
 #include "api/resource/listing.h"
 
 #include "api/server/internal.h"
+#include "api/server/request_context.h"
 #include "core/flow/reference.h"
 
 enum { TOTAL_MAX = 10000, OFFSET_MAX = 1000000 };
@@ -45,24 +46,6 @@ static const unsigned listing_known_fields[] = {
     [LISTING_DLQ] = 0x73fff & ~0x63,          /* not status, type and due times */
     [LISTING_RUNS] = 0x3818d, /* status, name, queue, workflow, times of creation and paging by cursor */
 };
-
-struct task_context request_context(const struct request *q)
-{
-    const struct api_setup *setup = &q->server->setup;
-    return (struct task_context){ .tenant = q->who.tenant,
-                                  .now_ms = q->now_ms,
-                                  .behind_ms = clock_behind_ms(setup->clock),
-                                  .zones = setup->zones,
-                                  .catalog = setup->catalog,
-                                  .payload_bytes = tenant_limits_payload_bytes(q),
-                                  .secrets = setup->secrets,
-                                  .brokers = setup->brokers,
-                                  .needs = setup->needs,
-                                  .trace = q->trace,
-                                  .no_workers = !setup->queue_timeout_max,
-                                  .timeout_max_ms =
-                                      setup->queue_timeout_max ? setup->queue_timeout_max(setup->context) : 0 };
-}
 
 static enum err listing_check(const struct listing *l, struct error *e)
 {

@@ -43,5 +43,3 @@ void listing_filter_by_id(struct str text, struct task_filter *f);
  * with it, whose trace id, request id or Idempotency-Key it is, or, behind "payload:", that have it in their payload.
  * It looks at tasks for 250 ms, and says how far it came. A pool thread. */
 enum handled listing_search(struct request *q, struct reader *r, const struct listing *l, struct task_filter filter);
-
-struct task_context request_context(const struct request *q);

@@ -7,11 +7,12 @@
 #include "api/catalog/catalog_update.h"
 #include "api/server/internal.h"
 #include "api/server/request_input.h"
+#include "api/task/pause_body.h"
 #include "base/json/json.h"
 #include "core/sharing/queue_rules.h"
 
 #define NO_SUCH_QUEUE "there is no such queue: it has neither rules nor tasks"
-enum { RATE_MAX = 1000000, COUNT_MAX = 1000000, REASON_MAX = 500, PAUSE_MAX_DAYS = 3650 };
+enum { RATE_MAX = 1000000, COUNT_MAX = 1000000 };
 
 /* ---- the queues of a tenant ---- */
 
@@ -239,10 +240,9 @@ struct queue_body {
     double rate;
     int64_t burst, concurrent, weight;
     json_t *paused, *ignored;
-    struct str reason;
-    int64_t until_ms, for_ms;
+    struct pause_body pause;
     struct { /* the field is in the body; nullable fields: also if it is null */
-        bool rate, burst, concurrent, weight, paused, reason, until, for_;
+        bool rate, burst, concurrent, weight, paused;
     } has;
 };
 
@@ -251,10 +251,6 @@ struct queue_body {
         .name = (text), .kind = JSON_KIND_##kind_, .offset = offsetof(struct queue_body, member),                      \
         .seen_offset = offsetof(struct queue_body, has.seen), .nullable = true, __VA_ARGS__                            \
     }
-#define PAUSE_ROWS                                                                                                     \
-    ROW("reason", STR, reason, reason, .max = REASON_MAX, .characters = true),                                         \
-        ROW("until", TIME, until_ms, until, .max = 0),                                                                 \
-        ROW("for", DURATION, for_ms, for_, .min = 1000, .max = PAUSE_MAX_DAYS * DAY_MS)
 
 static const struct json_field queue_body_fields[] = {
     ROW("max_dispatches_per_second", F64, rate, rate, .max = RATE_MAX),
@@ -265,32 +261,28 @@ static const struct json_field queue_body_fields[] = {
       .kind = JSON_KIND_RAW,
       .offset = offsetof(struct queue_body, paused),
       .seen_offset = offsetof(struct queue_body, has.paused) },
-    PAUSE_ROWS,
+    PAUSE_BODY_ROWS(struct queue_body, pause),
 };
 
 /* The answer of GET may be sent back. by and since are ignored: the server sets them. */
 static const struct json_field paused_fields[] = {
-    PAUSE_ROWS,
+    PAUSE_BODY_ROWS(struct queue_body, pause),
     { .name = "by", .kind = JSON_KIND_RAW, .offset = offsetof(struct queue_body, ignored) },
     { .name = "since", .kind = JSON_KIND_RAW, .offset = offsetof(struct queue_body, ignored) },
 };
 
-static enum err queues_check_pause(const struct queue_body *b, int64_t now_ms, struct error *e)
+static enum err queues_check_pause(struct queue_body *b, int64_t now_ms, struct error *e)
 {
     bool pauses = json_is_true(b->paused) || json_is_object(b->paused);
     if (b->has.paused && !pauses && !json_is_false(b->paused) && !json_is_null(b->paused))
         return error_field(e, "paused", "must be true or false");
-    if (!pauses && (b->reason.n || b->until_ms || b->for_ms))
+    if (!pauses && (b->pause.reason.n || b->pause.until_ms || b->pause.for_ms))
         return error_field(e,
-                           b->reason.n   ? "reason"
-                           : b->until_ms ? "until"
-                                         : "for",
+                           b->pause.reason.n   ? "reason"
+                           : b->pause.until_ms ? "until"
+                                               : "for",
                            "is only allowed with \"paused\": true");
-    if (b->until_ms && b->for_ms)
-        return error_field(e, "for", "cannot be given together with until; give one of the two");
-    if (b->until_ms && b->until_ms <= now_ms)
-        return error_field(e, "until", "is in the past");
-    return ERR_OK;
+    return pause_body_check_end(&b->pause, now_ms, e);
 }
 
 static enum err queues_read_body(struct request *q, struct queue_body *ret, struct error *e)
@@ -343,8 +335,8 @@ static enum err queues_apply_pause(struct request *q, struct reader *r, const st
     }
     rules->paused_ms = rules->paused ? rules->paused_ms : q->now_ms; /* it was paused already: the pause goes on */
     rules->paused = true;
-    rules->paused_reason = b->reason;
-    rules->paused_until_ms = b->for_ms ? q->now_ms + b->for_ms : b->until_ms;
+    rules->paused_reason = b->pause.reason;
+    rules->paused_until_ms = b->pause.until_ms;
     q->act_reason = rules->paused_reason;
     q->act_until_ms = rules->paused_until_ms;
     return sender_own_name(q, r, &rules->paused_by, e);

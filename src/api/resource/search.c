@@ -5,6 +5,7 @@
  * Idempotency-Key is looked up: its task does not have it. */
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
+#include "api/server/request_context.h"
 #include "base/json/json.h"
 #include "core/task/trace.h"
 

@@ -1,5 +1,4 @@
 /* Health, readiness, the state of the scheduler, metrics, and the description of the API. */
-#include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/server/negotiate.h"
 #include "api/server/openapi.h"
@@ -62,14 +61,6 @@ static void status_write_totals(struct jw *w, const struct metrics *m)
     for (size_t i = 0; i < array_count(rows); i++)
         jw_kv_i64(w, rows[i].name, metric_count(m, rows[i].metric));
     jw_object_end(w);
-}
-
-bool request_require_default_tenant(struct request *q)
-{
-    if (q->who.tenant == TENANT_DEFAULT)
-        return true;
-    request_refuse(q, PROBLEM_FORBIDDEN, "this shows data of all tenants and needs a key of the tenant 'default'");
-    return false;
 }
 
 enum handled status_scheduler(struct request *q, struct reader *r)

@@ -1,6 +1,8 @@
 /* Creates, reads and lists tasks. A create reads nothing from the store: it is parsed on its HTTP thread and goes to
  * the writer together with its idempotency record. It reads only if that key has a record already, or if the task has a
  * dedupe_key. */
+#include "api/resource/tasks.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -8,7 +10,9 @@
 #include "api/resource/dependencies.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
+#include "api/server/request_context.h"
 #include "api/task/body.h"
+#include "api/workflow/run.h"
 #include "api/workflow/runs.h"
 #include "base/json/json.h"
 #include "base/rfc3339.h"
@@ -31,7 +35,6 @@ void tasks_on_created(struct op *op)
     request_answer_written(q, op, q->tasks, q->task_count);
 }
 
-/* "idempotency_key" in the body replaces the header. False: the request is answered. */
 bool tasks_take_body_key(struct request *q, const struct json_doc *doc)
 {
     json_t *value = json_object_get(doc->root, "idempotency_key");

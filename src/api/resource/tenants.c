@@ -15,11 +15,6 @@
 #define DEFAULT_NAME "default"
 enum { NUMBER_TEXT = 10 };
 
-bool request_is_operator(const struct request *q)
-{
-    return q->who.tenant == TENANT_DEFAULT && identity_may(&q->who, SCOPE_ADMIN);
-}
-
 /* Another node may have created the tenant just now. If it is not in the catalog cache, the store is asked. */
 static bool tenants_read_from_store(struct request *q, struct reader *r, struct str name, struct tenant_rules *ret)
 {

@@ -4,8 +4,6 @@
 #include "api/server/request.h"
 #include "core/sharing/tenant_rules.h"
 
-bool request_is_operator(const struct request *q); /* an admin key of `default` */
-
 /* The tenant of this name; an empty name: the request's own tenant. For a key that may not see the tenant it does not
  * exist. */
 enum err request_tenant(struct request *q, struct reader *r, struct str name, struct tenant_rules *ret,

@@ -12,6 +12,7 @@
 #include "api/server/internal.h"
 #include "api/server/timers.h"
 #include "api/task/json.h"
+#include "core/task/spawn.h"
 
 enum {
     RETRY_MS = 5,
@@ -100,29 +101,6 @@ enum err withdraw_cuts(struct request *q, struct reader *r, const struct task *w
     return ERR_OK;
 }
 
-static void withdraw_copy_fields(struct task *t, const struct task *p)
-{
-    t->priority = p->priority;
-    t->queue = p->queue;
-    t->name = p->name;
-    t->task_type = p->task_type;
-    t->delivery = p->delivery;
-    t->timeout_ms = p->timeout_ms;
-    t->expires_after_ms = p->expires_after_ms;
-    t->concurrency_key = p->concurrency_key;
-    t->concurrency_limit = p->concurrency_limit;
-    if (withdraw_is_by_schedule(p, t))
-        t->overlap = p->schedule.overlap;
-    t->retry = p->retry;
-    t->requires = p->requires;
-    t->cpu_milli = p->cpu_milli;
-    t->memory_mb = p->memory_mb;
-    t->target = p->target;
-    t->target_config = p->target_config;
-    t->payload = p->payload;
-    t->extra = p->extra;
-}
-
 /* The recurring task goes on, now or when it is resumed. */
 static bool withdraw_comes_again(const struct task *p)
 {
@@ -145,7 +123,9 @@ static struct task withdraw_replacement(const struct withdrawal *w, const struct
     task_forget_delays(&r);
     if (withdraw_is_still_wanted(w, t)) {
         r.state = TASK_SCHEDULED;
-        withdraw_copy_fields(&r, p);
+        spawn_inherit(&r, p);
+        if (withdraw_is_by_schedule(p, t))
+            r.overlap = p->schedule.overlap;
         return r;
     }
     if (withdraw_comes_again(p)) {

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "api/auth/session_keys.h"
 #include "api/resource/jobs.h"
 #include "api/server/audit.h"
 #include "api/server/exchange.h"

@@ -12,11 +12,9 @@
 #include "api/server/tenant_limits.h"
 #include "api/server/thread_pool.h"
 #include "api/server/timers.h"
-#include "core/stats/alerts.h"
+#include "core/stats/alert_rules.h"
 #include "node/trace/transition_log.h"
 #include "port/crypto.h"
-
-enum { LOGINS_BURST = 10, LOGINS_ADDRESSES = 4096 }; /* of one address in a minute */
 
 /* An address that the server listens on, with what serves it. It is the context of the exchange_handler. */
 struct api_listener {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/resource/recall.h"
+#include "api/resource/tasks.h"
 #include "api/server/audit.h"
 #include "api/server/gzip.h"
 #include "api/server/internal.h"
@@ -348,6 +349,15 @@ bool request_is_replay(const struct op *op)
     return op->rc == ERR_CONFLICT && strcmp(op->error.field, "idempotency-key") == 0;
 }
 
+bool request_op_failed(struct request *q, const struct op *op)
+{
+    if (op->rc == ERR_OK)
+        return false;
+    request_fail(q, &op->error);
+    request_answer(q);
+    return true;
+}
+
 bool request_replayed(struct request *q, const struct op *op)
 {
     bool replay = request_is_replay(op);
@@ -410,6 +420,19 @@ bool request_admit(struct request *q)
     else
         q->authenticated = true;
     return q->authenticated;
+}
+
+bool request_is_operator(const struct request *q)
+{
+    return q->who.tenant == TENANT_DEFAULT && identity_may(&q->who, SCOPE_ADMIN);
+}
+
+bool request_require_default_tenant(struct request *q)
+{
+    if (q->who.tenant == TENANT_DEFAULT)
+        return true;
+    request_refuse(q, PROBLEM_FORBIDDEN, "this shows data of all tenants and needs a key of the tenant 'default'");
+    return false;
 }
 
 static const struct {

@@ -154,6 +154,13 @@ bool request_still_allowed(struct request *q, struct reader *r);
 /* Checks what `who` may do, once it is known. False: the request is answered (403). The caller's thread. */
 bool request_admit(struct request *q);
 
+/* Whether `who` is an operator: it has the scope admin in the tenant `default`. The caller's thread. */
+bool request_is_operator(const struct request *q);
+
+/* For routes that show data of all tenants: requires a key of the tenant `default`. False: the request is answered
+ * (403). */
+bool request_require_default_tenant(struct request *q);
+
 /* Whether the tenant of `who` is enabled. False: the request is answered (403). The caller's thread. */
 bool request_tenant_is_enabled(struct request *q);
 
@@ -183,6 +190,9 @@ enum handled request_submit(struct request *q, void (*done)(struct op *op));
 /* The first call in such a done: ends the operation. Releases its arena and returns the request, which now belongs to
  * the calling thread. op stays readable while the request lives. The writer's thread. */
 struct request *request_finish_op(struct op *op);
+
+/* If the operation failed, answers with its error and returns true: the caller is done with q. The writer's thread. */
+bool request_op_failed(struct request *q, const struct op *op);
 
 /* Submits another operation than q->write: its done continues with q, its context becomes q. Passes q on. */
 enum handled request_submit_op(struct request *q, struct op *op);
@@ -217,10 +227,6 @@ bool request_replayed(struct request *q, const struct op *op);
 /* Reads the task in the path. ERR_NOT_FOUND if it does not exist or the route does not show it. A pool thread. */
 enum err request_get_task(struct request *q, struct reader *r, struct task *ret, struct error *e) must_use;
 
-/* For routes that show data of all tenants: requires a key of the tenant `default`. False: the request is answered
- * (403). */
-bool request_require_default_tenant(struct request *q);
-
 /* For what runs for a request on any thread: until log_request_leave, lines of the log name the request
  * (base/log.h). Steps on pool threads, callbacks of the HTTP server and `done` of submitted operations have it. */
 struct log_request request_log_enter(const struct request *q) must_use;
@@ -232,13 +238,6 @@ void request_nudge(struct request *q, const struct task *tasks, size_t n);
 /* Answers a request whose operation writes these tasks, with the error if it failed. If the store's answer was lost,
  * they may have been written: the node is told of them, too. */
 void request_answer_written(struct request *q, const struct op *op, const struct task *tasks, size_t n);
-
-/* `done` of an operation that creates tasks: counts and nudges them and answers. The writer's thread. */
-void tasks_on_created(struct op *op);
-
-/* Makes the answer to a create again, if the record has only the brief form of the task. q's body is that of the first
- * request. False: the record has the answer itself. */
-bool tasks_answer_again(struct request *q, const struct idempotency *stored);
 
 /* Whether the API reads bodies of this Content-Type. Any thread. */
 bool media_type_is_known(struct str type, bool *ret_ndjson);

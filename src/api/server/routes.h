@@ -73,18 +73,18 @@ route_handler tasks_create, tasks_list, tasks_get, tasks_names; /* tasks.c */
 route_handler tasks_show;                           /* the task q->id, whatever the query; for other handlers */
 route_handler tasks_patch, tasks_delete, tasks_act; /* edit.c */
 route_handler batch_create;                         /* batch.c */
-route_handler executions_list, executions_of_all, occurrences_list;                          /* executions.c */
-route_handler preview_body, upcoming_of_task, upcoming_of_all;                               /* preview.c */
-route_handler dependencies_get, dependencies_add, dependencies_remove;                       /* dependencies.c */
-route_handler tasks_explain;                                                                 /* explain.c */
-route_handler leases_acquire, leases_heartbeat, leases_report;                               /* leases.c */
-route_handler queues_list, queues_get, queues_put, queues_patch, queues_delete;              /* queues.c */
-route_handler calendars_list, calendars_get, calendars_put, calendars_delete;                /* calendars.c */
-route_handler tenants_list, tenants_get, tenants_create, tenants_patch;                      /* tenants.c */
-route_handler keys_list, keys_create, keys_delete;                                           /* keys.c */
-route_handler dlq_list, dlq_get;                                                             /* dlq.c */
-route_handler dlq_retry, dlq_archive;                                                        /* edit.c */
-route_handler jobs_bulk, jobs_redrive, jobs_list, jobs_get, jobs_cancel;                     /* jobs.c */
+route_handler executions_list, executions_of_all, occurrences_list;             /* executions.c */
+route_handler preview_body, upcoming_of_task, upcoming_of_all;                  /* preview.c */
+route_handler dependencies_get, dependencies_add, dependencies_remove;          /* dependencies.c */
+route_handler tasks_explain;                                                    /* explain.c */
+route_handler leases_acquire, leases_heartbeat, leases_report;                  /* lease_acquire.c, lease_reports.c */
+route_handler queues_list, queues_get, queues_put, queues_patch, queues_delete; /* queues.c */
+route_handler calendars_list, calendars_get, calendars_put, calendars_delete;   /* calendars.c */
+route_handler tenants_list, tenants_get, tenants_create, tenants_patch;         /* tenants.c */
+route_handler keys_list, keys_create, keys_delete;                              /* keys.c */
+route_handler dlq_list, dlq_get;                                                /* dlq.c */
+route_handler dlq_retry, dlq_archive;                                           /* edit.c */
+route_handler jobs_bulk, jobs_redrive, jobs_list, jobs_get, jobs_cancel;        /* jobs.c */
 route_handler status_health, status_ready, status_scheduler, status_metrics, status_openapi; /* status.c */
 route_handler breakers_list, breakers_close_one;                                             /* breakers.c */
 route_handler audit_list;                                                                    /* audit.c */

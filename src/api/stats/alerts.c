@@ -1,6 +1,6 @@
-/* GET /v1/alerts: the alerts as they stand (core/stats/alerts.h), computed from the figures of past minutes. While the
- * store is away, those that this node computed last, but for what it sees itself. */
-#include "core/stats/alerts.h"
+/* GET /v1/alerts: the alerts as they stand (core/stats/alert_rules.h), computed from the figures of past minutes. While
+ * the store is away, those that this node computed last, but for what it sees itself. */
+#include "core/stats/alert_rules.h"
 
 #include "api/server/internal.h"
 #include "api/server/query.h"

@@ -5,10 +5,8 @@ struct pause_request {
 };
 static const struct json_field pause_body_fields[] = { PAUSE_BODY_ROWS(struct pause_request, pause) };
 
-enum err pause_body_check(struct pause_body *b, int64_t now_ms, struct error *e)
+enum err pause_body_check_end(struct pause_body *b, int64_t now_ms, struct error *e)
 {
-    if (str_has_control(b->reason))
-        return error_field(e, "reason", "must not hold control characters");
     if (b->until_ms && b->for_ms)
         return error_field(e, "for", "cannot be given together with until; give one of the two");
     if (b->until_ms && b->until_ms <= now_ms)
@@ -16,6 +14,13 @@ enum err pause_body_check(struct pause_body *b, int64_t now_ms, struct error *e)
     if (b->for_ms)
         b->until_ms = now_ms + b->for_ms;
     return ERR_OK;
+}
+
+enum err pause_body_check(struct pause_body *b, int64_t now_ms, struct error *e)
+{
+    if (str_has_control(b->reason))
+        return error_field(e, "reason", "must not hold control characters");
+    return pause_body_check_end(b, now_ms, e);
 }
 
 enum err pause_body_read(const struct json_doc *doc, int64_t now_ms, struct arena *a, struct pause_body *ret,

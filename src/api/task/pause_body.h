@@ -1,5 +1,5 @@
 #pragma once
-/* api/task/pause_body.h - the body of a request that pauses tasks: {"reason", "until" or "for"}, as of a queue's. */
+/* api/task/pause_body.h - the body of a request that pauses a task or a queue: {"reason", "until" or "for"}. */
 #include "base/date.h"
 #include "base/json/json.h"
 #include "core/task/pause.h"
@@ -24,6 +24,8 @@ struct pause_body {
         PAUSE_BODY_ROW(type, member, "for", DURATION, for_ms, for_, .min = 1000, .max = PAUSE_MAX_DAYS * DAY_MS)
 enum { PAUSE_MAX_DAYS = 3650 };
 
+/* The end alone: checks `until` and `for`, and computes it. */
+enum err pause_body_check_end(struct pause_body *b, int64_t now_ms, struct error *e) must_use;
 /* Checks what these rows have read, and computes the end. Errors name the member. */
 enum err pause_body_check(struct pause_body *b, int64_t now_ms, struct error *e) must_use;
 /* Reads and checks a body that has no other members. */

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "api/catalog/catalog_list.h"
-#include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/server/request_context.h"
 #include "api/server/request_input.h"
 #include "api/workflow/run.h"
 #include "workflow/definition_secrets.h"

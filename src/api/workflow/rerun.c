@@ -1,10 +1,11 @@
 /* A new run of the definition of one that has ended. It takes over the steps before those that are run again. */
 #include <stdio.h>
 
+#include "api/resource/tasks.h"
 #include "api/server/internal.h"
 #include "api/server/request_input.h"
 #include "api/task/body.h"
-#include "api/workflow/runs.h"
+#include "api/workflow/retry.h"
 #include "core/flow/place.h"
 
 struct rerun_body {

@@ -1,11 +1,13 @@
 /* A run that failed, expired or was cancelled goes on where it stopped: what failed of its steps runs again, and if it
  * was compensated, what failed of that. */
+#include "api/workflow/retry.h"
+
 #include <assert.h>
 
+#include "api/resource/edit.h"
 #include "api/server/internal.h"
 #include "api/server/request_input.h"
 #include "api/task/body.h"
-#include "api/workflow/runs.h"
 #include "core/flow/place.h"
 
 enum { EXTRA_MAX = 4 * STEP_OUTPUT_MAX };

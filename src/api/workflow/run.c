@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/secret_headers.h"
 #include "api/workflow/waits.h"

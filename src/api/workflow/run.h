@@ -79,8 +79,6 @@ struct run_step_shown {
     struct str definition;                  /* JSON text */
     int64_t items[TASK_STATES], item_count; /* of a map, by state; item_count -1: it is none */
 };
-/* tasks.c: answers with the step in q->id. */
-enum handled tasks_show_step(struct request *q, struct reader *r, const struct run_step_shown *shown);
 /* Writes `items`. */
 void run_write_items(struct jw *w, const int64_t by_state[TASK_STATES], int64_t total);
 /* Writes the definition of a step with its secret headers hidden. */
@@ -147,7 +145,3 @@ enum handled run_answer(struct request *q, struct reader *r, const struct workfl
 /* The answer to a change of a run that is written before the change is stored: without its steps. */
 enum err run_answer_brief(struct request *q, struct reader *r, const struct task *t, int status,
                           struct error *e) must_use;
-
-/* Refuses a request on a run that waits for its next attempt, and names the request that starts that. */
-enum err run_refuse_waiting(struct request *q, struct reader *r, const struct task *run, const char *what,
-                            struct error *e);

@@ -7,8 +7,11 @@
 
 #include "api/auth/sender.h"
 #include "api/resource/listing.h"
+#include "api/resource/tasks.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/server/request_context.h"
+#include "api/workflow/run.h"
 #include "core/flow/step_data.h"
 #include "workflow/definition_secrets.h"
 

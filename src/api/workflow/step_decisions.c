@@ -6,7 +6,7 @@
 #include "api/server/internal.h"
 #include "api/server/request_input.h"
 #include "api/server/timers.h"
-#include "api/workflow/runs.h"
+#include "api/workflow/retry.h"
 #include "api/workflow/steps.h"
 #include "base/log.h"
 #include "core/flow/place.h"

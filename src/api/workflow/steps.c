@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "api/auth/sender.h"
+#include "api/resource/tasks.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "api/workflow/steps.h"

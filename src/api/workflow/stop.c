@@ -8,16 +8,19 @@
  * is paused, and the client, which has no answer, asks again.
  *
  * A run that is not open is a task like any other: edit.c changes it. */
+#include "api/workflow/stop.h"
+
 #include <assert.h>
 #include <stdio.h>
 
 #include "api/auth/sender.h"
-#include "api/resource/listing.h"
+#include "api/resource/edit.h"
 #include "api/resource/recall.h"
 #include "api/server/internal.h"
+#include "api/server/request_context.h"
 #include "api/server/request_input.h"
 #include "api/task/body.h"
-#include "api/workflow/runs.h"
+#include "api/workflow/retry.h"
 #include "base/log.h"
 #include "base/rfc3339.h"
 #include "core/flow/place.h"

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "broker/amqp/internal.h"
+#include "broker/amqp/declare.h"
 
 enum { SURE_MS = 100 }; /* a broker that confirmed a message this recently is not blocked */
 /* Newer brokers count redeliveries and drop a message after 20, unless x-delivery-limit says otherwise. */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/amqp/internal.h"
+#include "broker/amqp/declare.h"
 
 static void rabbit_copy_text(char *to, size_t size, amqp_bytes_t from)
 {

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/amqp/internal.h"
+#include "broker/amqp/declare.h"
 #include "platform/clock_system.h"
 #include "platform/tls_client.h"
 

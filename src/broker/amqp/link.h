@@ -112,6 +112,9 @@ enum err rabbit_connect(struct rabbit_link *l, struct error *e) must_use;
 void rabbit_drop(struct rabbit_link *l, const struct error *why); /* closes the connection */
 int rabbit_fd(const struct rabbit_link *l);                       /* for poll; -1: not connected */
 
+/* librabbitmq failed with `status`: closes the connection. Returns ERR_UNAVAILABLE. */
+enum err rabbit_connection_error(struct rabbit_link *l, int status, struct error *e);
+
 /* Reads all frames that are there, after waiting at most wait_ms for the first. Sends and checks heartbeats.
  * ERR_UNAVAILABLE: the connection is closed. */
 enum err rabbit_pump(struct rabbit_link *l, int64_t wait_ms, struct error *e) must_use;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/embed.h"
-#include "broker/redis/internal.h"
+#include "broker/redis/connection.h"
 
 extern const struct embedded_file redis_scripts[];
 extern const size_t redis_scripts_count;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/redis/internal.h"
+#include "broker/redis/connection.h"
 
 enum {
     CONNECT_MS = 1000,

@@ -1,8 +1,8 @@
-/* Parses addresses of Redis; broker/redis/redis.h describes them. */
+/* broker/redis/redis.h describes the addresses. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/redis/internal.h"
+#include "broker/redis/url.h"
 
 enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, DATABASE_MAX = 1 << 20 };
 

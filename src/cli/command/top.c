@@ -6,7 +6,8 @@
 #include "cli/task_view.h"
 #include "cli/time_text.h"
 
-enum { OUT_MAX = 1 << 20, UPCOMING = 8, FAILED = 5, COLUMNS = 4, RECENT_S = 300, BREAKERS = 5 };
+enum { OUT_MAX = 1 << 20, COLUMNS = 4, RECENT_S = 300 };
+enum { RUNNING_SHOWN = 8, FAILED_SHOWN = 5, BREAKERS_SHOWN = 5 };
 
 /* Counters at one time; two of them give rates. */
 struct top_counters {
@@ -67,7 +68,7 @@ static void top_write_breakers(struct top_screen *s)
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
     struct client_request call = { .method = "GET", .path = "/v1/breakers", .quiet = true };
     size_t n = client_call(s->client, &call, &a) ? 0 : json_count_at(a.doc.root, "breakers");
-    for (size_t i = 0; i < n && i < BREAKERS; i++) {
+    for (size_t i = 0; i < n && i < BREAKERS_SHOWN; i++) {
         char host[CELL_TEXT], state[CELL_TEXT];
         const json_t *b = json_array_get(json_at(a.doc.root, "breakers"), i);
         struct str name = json_text_at(b, "host");
@@ -75,7 +76,7 @@ static void top_write_breakers(struct top_screen *s)
                    table_cell(json_text_at(b, "state"), state));
     }
     if (n)
-        buf_printf(&s->out, "%s ('belfry breakers list%s')\n", n > BREAKERS ? " and others" : "", s->cli->where);
+        buf_printf(&s->out, "%s ('belfry breakers list%s')\n", n > BREAKERS_SHOWN ? " and others" : "", s->cli->where);
 }
 
 static void top_write_counts(struct top_screen *s, const json_t *status)
@@ -166,8 +167,8 @@ static enum exit_code top_draw(struct top_screen *s)
     if (code)
         return code;
     char running[96], failed[96];
-    snprintf(running, sizeof running, "/v1/tasks?status=RUNNING&limit=%d", UPCOMING);
-    snprintf(failed, sizeof failed, "/v1/dlq?limit=%d", FAILED);
+    snprintf(running, sizeof running, "/v1/tasks?status=RUNNING&limit=%d", RUNNING_SHOWN);
+    snprintf(failed, sizeof failed, "/v1/dlq?limit=%d", FAILED_SHOWN);
     buf_reset(&s->out);
     top_write_head(s, a.doc.root);
     top_write_warnings(s, a.doc.root);

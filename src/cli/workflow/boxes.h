@@ -1,6 +1,6 @@
 #pragma once
 /* cli/workflow/boxes.h - draws the graph of a workflow as boxes with lines between them. */
-#include "cli/workflow/graph.h"
+#include "cli/workflow/graph_text.h"
 
 /* Appends the drawing. False: it is too wide, has too many steps, or its lines would overlap; then nothing is appended.
  * */

@@ -15,8 +15,8 @@
  *  5. A muted incident or setting is told when the mute ends, if it is still open then.
  *  6. With `after`, it is told when so many occurrences of a recurring task have failed in a row, or, without recurring
  *     tasks, when it has so many hits.
- *  7. An ALERT has no hits: it opens when a rule of core/stats/alerts.h fires, and recovers when the rule does not fire
- *     any more. Mode and `after` do not count.
+ *  7. An ALERT has no hits: it opens when a rule of core/stats/alert_rules.h fires, and recovers when the rule does not
+ *     fire any more. Mode and `after` do not count.
  *  8. A task that misses its check joins the incident of others that did. If that was told before, it is told again,
  *     `group_wait` later and JOINED_APART_MS after the last message, with this task first. Who acknowledged it did not
  *     know of this task, so that does not count any more.

@@ -42,7 +42,3 @@ const char *webhook_method_name(enum webhook_method m);
 
 /* Checks whether a user may set this header: its name is a token and not reserved, its value visible ASCII. */
 enum err webhook_header_check(struct str name, struct str value, struct error *e) must_use;
-
-/* Parses Retry-After: seconds, or one of HTTP's three date formats. Returns the delay from now, at most one day; -1:
- * not readable. */
-int64_t retry_after_ms(struct str value, int64_t now_ms);

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-enum { RETRY_AFTER_MAX_MS = 86400000 };
+#include "core/task/retry_after.h"
 
 static int64_t backoff_double(int64_t delay_ms, int64_t max_ms)
 {
@@ -12,8 +12,8 @@ static int64_t backoff_double(int64_t delay_ms, int64_t max_ms)
 int64_t backoff_delay_ms(const struct retry_policy *p, const struct outcome *o, int attempts, struct prng *random)
 {
     assert(attempts > 0);
-    int64_t asked_ms = min_of(o->retry_after_ms, (int64_t)RETRY_AFTER_MAX_MS); /* -1: for nothing */
-    if (asked_ms >= 0 && !o->http_status)                                      /* the user's own worker says when */
+    int64_t asked_ms = min_of(o->retry_after_ms, RETRY_AFTER_MAX_MS); /* -1: for nothing */
+    if (asked_ms >= 0 && !o->http_status)                             /* the user's own worker says when */
         return asked_ms;
     int64_t delay = p->base_delay_ms;
     for (int i = 1; p->backoff == BACKOFF_EXPONENTIAL && i < attempts && delay < p->max_delay_ms; i++)

@@ -4,7 +4,7 @@
  *
  * Each form is a pattern: d is a digit (the first of two may be a blank), m the name of a month, w the letters of a
  * weekday; other characters stand for themselves. The numbers are stored in the fields of `order`. */
-#include "core/target/webhook.h"
+#include "core/task/retry_after.h"
 
 enum retry_after_field { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, FIELD_COUNT };
 
@@ -100,10 +100,10 @@ int64_t retry_after_ms(struct str value, int64_t now_ms)
     int64_t at_ms, seconds = 0;
     size_t digits = 0;
     for (; digits < value.n && is_digit(value.p[digits]); digits++)
-        seconds = min_of(seconds * 10 + (value.p[digits] - '0'), DAY_S);
+        seconds = min_of(seconds * 10 + (value.p[digits] - '0'), RETRY_AFTER_MAX_MS / 1000);
     if (digits && digits == value.n)
         return seconds * 1000;
     if (!retry_after_parse_date(value, now_ms, &at_ms))
         return -1;
-    return max_of(min_of(at_ms - now_ms, DAY_MS), 0);
+    return max_of(min_of(at_ms - now_ms, RETRY_AFTER_MAX_MS), 0);
 }

@@ -1,6 +1,5 @@
 #include "core/task/settle_metrics.h"
 
-#include "base/openmetrics/openmetrics.h"
 #include "base/stats/stats.h"
 #include "base/tenant_metrics.h"
 

@@ -10,7 +10,13 @@
 #include "core/task/fence.h"
 #include "core/task/trace.h"
 
-enum { CATCH_UP_MAX = 20000 /* in one visit */, WITHDRAWN_MS = 1000, REASON_MAX = 240, MOVED_TEXT = 96, ROWS_MORE = 8 };
+enum {
+    CATCH_UP_MAX = 20000 /* in one visit */,
+    WITHDRAWN_MS = 1000,
+    SKIP_REASON_MAX = 240,
+    MOVED_TEXT = 96,
+    ROWS_MORE = 8
+};
 
 /* The state of a visit. */
 struct spawn_visit {
@@ -50,6 +56,27 @@ static bool spawn_is_again(const struct spawn_visit *v, int64_t due_ms)
     return v->task->version > 1 || due_ms < v->now_ms - WITHDRAWN_MS;
 }
 
+void spawn_inherit(struct task *occurrence, const struct task *recurring)
+{
+    occurrence->priority = recurring->priority;
+    occurrence->queue = recurring->queue;
+    occurrence->name = recurring->name;
+    occurrence->task_type = recurring->task_type;
+    occurrence->delivery = recurring->delivery;
+    occurrence->timeout_ms = recurring->timeout_ms;
+    occurrence->expires_after_ms = recurring->expires_after_ms;
+    occurrence->concurrency_key = recurring->concurrency_key;
+    occurrence->concurrency_limit = recurring->concurrency_limit;
+    occurrence->retry = recurring->retry;
+    occurrence->requires = recurring->requires;
+    occurrence->cpu_milli = recurring->cpu_milli;
+    occurrence->memory_mb = recurring->memory_mb;
+    occurrence->target = recurring->target;
+    occurrence->target_config = recurring->target_config;
+    occurrence->payload = recurring->payload;
+    occurrence->extra = recurring->extra;
+}
+
 static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64_t due_ms, enum task_state state)
 {
     const struct task *p = v->task;
@@ -64,24 +91,7 @@ static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64
         .scheduled_ms = scheduled_ms,
         .version = 1,
         .fence = fence_begin(spawn_is_again(v, due_ms), v->now_ms),
-        .priority = p->priority,
-        .queue = p->queue,
-        .name = p->name,
-        .task_type = p->task_type,
-        .delivery = p->delivery,
-        .timeout_ms = p->timeout_ms,
-        .expires_after_ms = p->expires_after_ms,
-        .concurrency_key = p->concurrency_key,
-        .concurrency_limit = p->concurrency_limit,
         .overlap = p->schedule.overlap,
-        .retry = p->retry,
-        .requires = p->requires,
-        .cpu_milli = p->cpu_milli,
-        .memory_mb = p->memory_mb,
-        .target = p->target,
-        .target_config = p->target_config,
-        .payload = p->payload,
-        .extra = p->extra,
         .trace = trace_without_state(p->trace),
         .links = p->links & TASK_KEEPS_OUTPUT,
         .runs_count = state == TASK_SCHEDULED, /* subtracted from its task's count if it is withdrawn */
@@ -89,6 +99,7 @@ static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64
         .updated_ms = v->now_ms,
     };
     *t = copy;
+    spawn_inherit(t, p);
     if (t->due_ms != scheduled_ms) {
         t->awaited_ms = scheduled_ms;
         t->late_by = due_ms >= v->now_ms ? LATE_SPREAD : spawn_was_paused(v, due_ms) ? LATE_PAUSED : LATE_DOWN;
@@ -133,7 +144,7 @@ static void spawn_add_missed_run(struct spawn_visit *v, const struct occurrence 
         t->overlap = OVERLAP_QUEUE_ALL;
 }
 
-/* The last_error of a row; text has room for REASON_MAX. */
+/* The last_error of a row; text has room for SKIP_REASON_MAX. */
 static struct str spawn_skip_text(const struct spawn_skipped *g, enum skip_reason reason, char *text)
 {
     const char *why = skip_texts[reason];
@@ -141,16 +152,17 @@ static struct str spawn_skip_text(const struct spawn_skipped *g, enum skip_reaso
     rfc3339_format(g->first_ms, first);
     rfc3339_format(g->last_ms, last);
     if (g->count == 1)
-        snprintf(text, REASON_MAX, "skipped: %s", why);
+        snprintf(text, SKIP_REASON_MAX, "skipped: %s", why);
     else
-        snprintf(text, REASON_MAX, "skipped %lld occurrences from %s to %s: %s", (long long)g->count, first, last, why);
+        snprintf(text, SKIP_REASON_MAX, "skipped %lld occurrences from %s to %s: %s", (long long)g->count, first, last,
+                 why);
     return str_from(text);
 }
 
 /* Adds one SKIPPED occurrence for all of them: one row for each reason, not one for each occurrence. */
 static void spawn_add_skipped(struct spawn_visit *v, struct spawn_skipped *g, enum skip_reason reason)
 {
-    char text[REASON_MAX];
+    char text[SKIP_REASON_MAX];
     if (g->count == 0)
         return;
     struct task *t = spawn_add(v, g->first_ms, g->first_ms, TASK_SKIPPED);
@@ -446,7 +458,7 @@ enum err spawn_cut(const struct task *o, const struct recurrence *rule, int64_t 
 {
     enum skip_reason reason;
     struct occurrence run;
-    char text[REASON_MAX];
+    char text[SKIP_REASON_MAX];
     *ret_cuts =
         spawned_is_left_out(o) && max_of(o->cursor_ms, o->scheduled_ms) >= before_ms && skip_reason_of(o, &reason);
     if (!*ret_cuts)

@@ -70,6 +70,9 @@ const char *skip_reason_name(const struct task *t);
 int64_t skip_count(const struct task *t); /* how many times of the rule the row is about */
 
 /* The relation of an existing occurrence to its task's schedule. */
+/* What an occurrence has of its task: all that says how it runs, but its overlap policy. Texts are borrowed. */
+void spawn_inherit(struct task *occurrence, const struct task *recurring);
+
 enum spawned {
     SPAWNED_AHEAD,   /* Spawned by the schedule, not fired and not changed: it may be withdrawn and spawned again. */
     SPAWNED_BY_HAND, /* requested by a user: it is not part of the schedule; or left out by the rule: it is kept */

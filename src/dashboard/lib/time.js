@@ -79,7 +79,7 @@ export function dayStart(ms, zone) {
     return at;
 }
 
-const two = (/** @type {number} */ n) => String(n).padStart(2, '0');
+export const two = (/** @type {string | number} */ n) => String(n).padStart(2, '0');
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
 // 02:30:00

@@ -1,16 +1,17 @@
 // Calendar: what comes, and where does it pile up? Two weeks by hour, a day by minute, a minute as a list; or a quarter by day and hour.
 import { h } from '../lib/dom.js';
 import { get, isOperator, maybe } from '../lib/api.js';
+import { hoursOf, marksOf, nextDay, peaksOf, sum, thresholds } from '../lib/calendar.js';
 import { go, link, relink } from '../lib/router.js';
-import { clock, count, day, DAY, dayStart, fieldsOf, HOUR, MINUTE, number, parse, span, zoneName, zoneOf } from '../lib/time.js';
+import { clock, count, day, DAY, dayStart, fieldsOf, HOUR, MINUTE, number, parse, span, two, zoneName, zoneOf } from '../lib/time.js';
 import { badge } from '../view/icons.js';
-import { empty, facts, section, segments, userText } from '../view/parts.js';
-import { dayMap, heatLegend, hoursOf, marksOf, markTable, nextDay, peaksOf, sum, thresholds, weekMap } from '../view/heat.js';
-import { quarterDays, quarterView, readQuarter } from '../view/quarter.js';
+import { facts, section, segments, userText } from '../view/parts.js';
+import { dayMap, heatLegend, markTable, weekMap } from '../view/heat.js';
+import { nothingToCome, quarterDays, quarterView } from '../view/quarter.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
 
-const DAYS = 14, CHUNK_MS = 2 * DAY, FRESH_MS = 60000, LISTED = 200;
+const DAYS = 14, CHUNK_MS = 2 * DAY, QUARTER_CHUNK_DAYS = 28, FRESH_MS = 60000, LISTED = 200;
 
 /** @param {Context} ctx */
 const zone = ctx => zoneOf(ctx.zone === 'task' ? 'local' : ctx.zone);
@@ -35,7 +36,7 @@ export const page = {
             shape = `${days[0]} ${days.length} ${queue} ${zone(ctx)}`;
         const fresh = before?.shape === shape && Date.now() - before.readAt < FRESH_MS;
         const [read, calendars, minute, status, ran] = await Promise.all([fresh ? before.read
-            : isQuarter(ctx) ? readQuarter(days, zone(ctx), queue, Date.now()) : readAll(days, queue),
+            : isQuarter(ctx) ? readQuarter(days, queue, nextDay(days[days.length - 1], zone(ctx))) : readAll(days, queue),
             fresh ? before.calendars : readCalendars(ctx),
             Number.isNaN(at) ? null : get('/v1/upcoming', { from: new Date(at).toISOString(), to: new Date(at + MINUTE).toISOString(),
                 limit: LISTED, queue }),
@@ -61,8 +62,7 @@ export const page = {
         total ? h('div.split', { key: 'split' }, h('div.stack', asTable ? tables(fires, days, chosenDay, z, now, ctx) : maps(data, ctx,
             { days, z, now, chosenDay, at, capacity, marks, dayPeaks })), h('div.stack', minuteView(data, ctx, at, z, capacity),
             peakTable(peaks, ctx, z), markTable(marks, z, d => relink(ctx.route, { from: new Date(d).toISOString(), day: null, at: null }), ctx.now)))
-            : empty('Nothing is to come in these two weeks.', 'A recurring task fills the calendar.',
-                "belfry add --cron '0 8 * * MON-FRI' --tz Europe/Berlin --name report https://example.com/report")];
+            : nothingToCome('these two weeks')];
     },
 };
 
@@ -80,24 +80,41 @@ function head(ctx, days) {
     h('a.button', { href: relink(ctx.route, { as: asTable ? null : 'table' }) }, asTable ? 'Map' : 'Table'));
 }
 
+/** @typedef {{fires: Map<number, number>, complete: boolean}} Read */
+
+// Adds the fires of a span.
+/** @param {Read} read @param {string} by @param {number} from @param {number} to @param {string | null} queue */
+async function readSpan(read, by, from, to, queue) {
+    const list = await get('/v1/upcoming', { group_by: by, from: new Date(from).toISOString(), to: new Date(to).toISOString(), queue });
+    for (const part of list[by + 's']) read.fires.set(parse(part.at), part.fires);
+    read.complete &&= list.complete;
+}
+
 /** @param {number[]} days @param {string | null} queue */
 async function readAll(days, queue) {
-    /** @type {Map<number, number>} */
-    const fires = new Map();
+    /** @type {Read} */
+    const read = { fires: new Map(), complete: true };
     const now = Math.floor(Date.now() / MINUTE) * MINUTE, end = days[days.length - 1] + DAY + HOUR;
-    let complete = true;
     /** @type {[number, number][]} */
     const chunks = [];
     for (let from = Math.max(now, days[0]); from < end; from += CHUNK_MS) chunks.push([from, Math.min(from + CHUNK_MS, end)]);
     await Promise.all([0, 1].map(async lane => {
-        for (let i = lane; i < chunks.length; i += 2) {
-            const list = await get('/v1/upcoming', { group_by: 'minute', from: new Date(chunks[i][0]).toISOString(),
-                to: new Date(chunks[i][1]).toISOString(), queue });
-            for (const m of list.minutes) fires.set(parse(m.at), m.fires);
-            complete &&= list.complete;
-        }
+        for (let i = lane; i < chunks.length; i += 2) await readSpan(read, 'minute', ...chunks[i], queue);
     }));
-    return { fires, complete };
+    return read;
+}
+
+// Hours are counted from the local midnight on, so that they are those of the zone.
+/** @param {number[]} days @param {string | null} queue @param {number} end */
+async function readQuarter(days, queue, end) {
+    /** @type {Read} */
+    const read = { fires: new Map(), complete: true };
+    const now = Date.now();
+    await Promise.all(days.filter((_, i) => i % QUARTER_CHUNK_DAYS === 0).map(async (start, i) => {
+        const to = days[(i + 1) * QUARTER_CHUNK_DAYS] ?? end, from = now > start ? start + Math.floor((now - start) / HOUR) * HOUR : start;
+        if (from < to) await readSpan(read, 'hour', from, to, queue);
+    }));
+    return read;
 }
 
 /** @param {Context} ctx */
@@ -159,13 +176,13 @@ function tables(fires, days, chosen, z, now, ctx) {
         const best = hoursOf(d, z).map(hour => ({ hour, n: sum(fires, hour.at, hour.at + HOUR) })).reduce((a, b) => b.n > a.n ? b : a);
         return h('tr', { key: d }, h('td', h('a', { href: relink(ctx.route, { day: new Date(d).toISOString(), at: null }),
             'aria-current': d === chosen ? 'true' : null }, day(d, z))), h('td.num', number(sum(fires, Math.max(now, d), nextDay(d, z)))),
-            h('td.num', best.n ? `${String(best.hour.local).padStart(2, '0')}:00, ${number(best.n)}` : '–'));
+            h('td.num', best.n ? `${two(best.hour.local)}:00, ${number(best.n)}` : '–'));
     })))), section('day', `${day(chosen, z)}, by hour`, {}, h('table', h('thead', h('tr', h('th', { scope: 'col' }, 'Hour'),
         h('th.num', { scope: 'col' }, 'Fires'), h('th.num', { scope: 'col' }, 'Fullest minute'))),
         h('tbody', hoursOf(chosen, z).map(hour => {
         const minutes = Array.from({ length: 60 }, (_, m) => hour.at + m * MINUTE),
             best = minutes.reduce((a, b) => (fires.get(b) ?? 0) > (fires.get(a) ?? 0) ? b : a);
-        return h('tr', { key: hour.at }, h('td', `${String(hour.local).padStart(2, '0')}:00${hour.repeated ? ' ' + hour.zone : ''}`),
+        return h('tr', { key: hour.at }, h('td', `${two(hour.local)}:00${hour.repeated ? ' ' + hour.zone : ''}`),
             h('td.num', number(sum(fires, hour.at, hour.at + HOUR))), h('td.num', fires.get(best) ? h('a',
             { href: relink(ctx.route, { at: new Date(best).toISOString(), day: new Date(chosen).toISOString() }) },
             `${clock(best, z).slice(0, 5)}, ${number(fires.get(best))}`) : '–'));

@@ -1,14 +1,14 @@
 // The quarter: thirteen weeks by day and hour, or by day alone where there is little room. A day opens the calendar of two weeks.
+import { hoursOf, marksOf, nextDay, stepOf, thresholds } from '../lib/calendar.js';
 import { h } from '../lib/dom.js';
-import { get } from '../lib/api.js';
 import { go, link, relink } from '../lib/router.js';
-import { day, dayStart, fieldsOf, HOUR, MINUTE, number, parse } from '../lib/time.js';
+import { day, dayStart, fieldsOf, HOUR, MINUTE, number, two } from '../lib/time.js';
 import { empty, section } from './parts.js';
-import { heatLegend, hoursOf, marksOf, markTable, nextDay, stepOf, thresholds } from './heat.js';
+import { heatLegend, markTable } from './heat.js';
 
 /** @typedef {import('../lib/app.js').Context} Context */
 
-const WEEKS = 13, WEEK = 7, CHUNK_DAYS = 28;
+const WEEKS = 13, WEEK = 7;
 const WEEKDAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'];
 
 // The days of thirteen weeks, from the Monday of the week of an instant on.
@@ -21,25 +21,12 @@ export function quarterDays(at, zone) {
     return days;
 }
 
-// Hours are counted from the local midnight on, so that they are those of the zone.
-/** @param {number[]} days @param {string} zone @param {string | null} queue @param {number} now */
-export async function readQuarter(days, zone, queue, now) {
-    /** @type {Map<number, number>} */
-    const fires = new Map();
-    let complete = true;
-    const end = nextDay(days[days.length - 1], zone);
-    await Promise.all(days.filter((_, i) => i % CHUNK_DAYS === 0).map(async (start, i) => {
-        const to = days[(i + 1) * CHUNK_DAYS] ?? end, from = now > start ? start + Math.floor((now - start) / HOUR) * HOUR : start;
-        if (from >= to) return;
-        const list = await get('/v1/upcoming', { group_by: 'hour', from: new Date(from).toISOString(), to: new Date(to).toISOString(), queue });
-        for (const hour of list.hours) fires.set(parse(hour.at), hour.fires);
-        complete &&= list.complete;
-    }));
-    return { fires, complete };
-}
-
 /** @param {Map<number, number>} fires @param {number} start @param {string} zone */
 export const dayTotal = (fires, start, zone) => hoursOf(start, zone).reduce((n, hour) => n + (fires.get(hour.at) ?? 0), 0);
+
+/** @param {string} span */
+export const nothingToCome = span => empty(`Nothing is to come in ${span}.`, 'A recurring task fills the calendar.',
+    "belfry add --cron '0 8 * * MON-FRI' --tz Europe/Berlin --name report https://example.com/report");
 
 /** @param {any} data @param {Context} ctx @param {string} zone @param {number[]} days */
 export function quarterView(data, ctx, zone, days) {
@@ -47,8 +34,7 @@ export function quarterView(data, ctx, zone, days) {
     const marks = marksOf(data.calendars, days, zone), best = totals.indexOf(Math.max(...totals)), asTable = ctx.route.query.get('as') === 'table';
     const open = (/** @type {number} */ d) => link(['calendar'], { queue: ctx.route.query.get('queue'), from: new Date(d).toISOString(),
         day: new Date(d).toISOString() });
-    if (!total) return [empty('Nothing is to come in this quarter.', 'A recurring task fills the calendar.',
-        "belfry add --cron '0 8 * * MON-FRI' --tz Europe/Berlin --name report https://example.com/report")];
+    if (!total) return [nothingToCome('this quarter')];
     return [h('p.second', h('b', `${number(total)}${complete ? '' : ' or more'} fires are to come. `),
         'The fullest day is ', h('a', { href: open(days[best]) }, day(days[best], zone)), ` with ${number(totals[best])}.`),
     asTable ? weekTable(days, totals, zone, open) : quarterMap(fires, days, totals, zone, ctx.now, marks, d => go(open(d))),
@@ -90,12 +76,12 @@ function quarterMap(fires, days, totals, zone, now, marks, open) {
         }
         const left = 36, cell = (width - left) / days.length, row = 13, top = 34;
         return h('svg', { width, height: top + 24 * row + 2, role: 'img', 'aria-label': label, onclick: clicked },
-            [0, 3, 6, 9, 12, 15, 18, 21].map(hour => h('text', { x: 0, y: top + hour * row + 11 }, String(hour).padStart(2, '0'))),
+            [0, 3, 6, 9, 12, 15, 18, 21].map(hour => h('text', { x: 0, y: top + hour * row + 11 }, two(hour))),
             days.map((d, i) => h('g', { key: d }, i % WEEK ? null : h('text', { x: (left + i * cell).toFixed(1), y: 14 }, day(d, zone).slice(4)),
                 marks.has(d) ? h('circle.mark', { cx: (left + (i + .5) * cell - .5).toFixed(1), cy: 25, r: 3 }, h('title', title(d))) : null,
                 cellsOf(d).map(([local, n, past]) => h('rect', { 'data-at': d, class: past ? 'past' : 'h' + stepOf(n, hourSteps),
                     x: (left + i * cell).toFixed(1), y: top + local * row, width: Math.max(1, cell - (i % WEEK === 6 ? 3 : 1)).toFixed(1),
-                    height: row - 1 }, h('title', `${title(d)}; ${String(local).padStart(2, '0')}:00, ${number(n)}`))))));
+                    height: row - 1 }, h('title', `${title(d)}; ${two(local)}:00, ${number(n)}`))))));
     } }), h('p.legend', h('span', h('svg.heat', { width: 14, height: 14, 'aria-hidden': 'true' }, h('circle.mark', { cx: 7, cy: 7, r: 3 })),
         'a clock change or a holiday')));
 

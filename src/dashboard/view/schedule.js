@@ -1,4 +1,5 @@
 // A schedule in words: '30 2 * * *' is "At 02:30 every day". What is too unusual for a sentence stays an expression.
+import { two } from '../lib/time.js';
 
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
 const SHORT = ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT'];
@@ -6,7 +7,6 @@ const MONTHS = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 
 const MACROS = /** @type {Record<string, string>} */ ({ '@hourly': '0 * * * *', '@daily': '0 0 * * *', '@midnight': '0 0 * * *',
     '@weekly': '0 0 * * 0', '@monthly': '0 0 1 * *', '@yearly': '0 0 1 1 *', '@annually': '0 0 1 1 *' });
 
-const two = (/** @type {string | number} */ n) => String(n).padStart(2, '0');
 const isNumber = (/** @type {string} */ text) => /^\d+$/.test(text);
 const isList = (/** @type {string} */ text) => /^\d+(,\d+)*$/.test(text);
 const step = (/** @type {string} */ text) => /^\*\/(\d+)$/.exec(text)?.[1] ?? null;

@@ -14,7 +14,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "broker/amqp/internal.h"
+#include "broker/amqp/declare.h"
 #include "events/amqp/events_amqp.h"
 #include "platform/clock_system.h"
 #include "port/event_message.h"

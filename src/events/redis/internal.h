@@ -2,7 +2,7 @@
 /* events/redis/internal.h - the state and helpers that the files of the events on Redis share. */
 #include "base/json/jsonw.h"
 #include "base/map.h"
-#include "broker/redis/internal.h"
+#include "broker/redis/connection.h"
 #include "events/redis/events_redis.h"
 
 enum { STREAMS = 16 };

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/redis/internal.h"
+#include "broker/redis/connection.h"
 
 enum { NAME_MAX_BYTES = 64 };
 

@@ -16,7 +16,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "broker/amqp/internal.h"
+#include "broker/amqp/declare.h"
 #include "queue/amqp/queue_amqp.h"
 
 enum { /* channels of `link`; `push` publishes on channel 1 and uses CHANNEL_CALLS and CHANNEL_CONSUME likewise */
@@ -179,6 +179,11 @@ struct route *routes_get(struct route_set *s, struct queue_hub *hub,
 struct route_facts route_of(const struct queue_hub *hub, const struct task *t, struct str tenant);
 /* Whether a worker with this filter serves a route. ERR_INVALID: the filter would split the route. */
 enum err route_serves(const struct route_facts *r, const struct queue_filter *f, bool *ret, struct error *e) must_use;
+/* The facts of a route, from its text. They borrow from the arena. */
+enum err route_read_facts(struct str text, struct arena *a, struct route_facts *ret, struct error *e) must_use;
+
+/* ---- the catalogue (catalogue.c) ---- */
+
 /* Applies a record of the catalogue. The caller holds `lock`. */
 void catalogue_on_record(struct queue_hub *hub, const struct rabbit_message *m);
 /* The caller holds push_lock. Declares the queues of a route and adds the route to the catalogue, if this connection
@@ -237,6 +242,14 @@ enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a,
 enum err queue_amqp_unblock(struct queue *q, struct uuid worker, struct error *e) must_use;
 enum err queue_amqp_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
                               struct error *e) must_use;
+/* Applies a control message about a task. The caller holds `lock`. */
+void control_on_message(struct queue_hub *hub, const struct rabbit_message *m);
+void received_free(struct received *h);
+void received_free_all(struct list *l);
+/* Called without locks. Publishes messages to another queue, waits for the confirms, then acknowledges them where
+ * they came from. */
+enum err received_move(struct queue_hub *hub, struct list *from, const char *to, bool fired, struct error *e) must_use;
+
 /* ---- unacknowledged deliveries (unacked.c); the caller holds `lock` ---- */
 
 void unacked_list_init(struct queue_hub *hub);
@@ -246,7 +259,7 @@ void unacked_done(struct queue_hub *hub, struct unacked_delivery *p);
 enum err unacked_ack_done(struct queue_hub *hub, struct error *e) must_use; /* acknowledges all that are done */
 enum err unacked_reject(struct queue_hub *hub, struct unacked_delivery *p, bool requeue, struct error *e) must_use;
 
-/* ---- locking, waiting and basic.get (get.c) ---- */
+/* ---- locking and waiting (hub_lock.c) ---- */
 
 /* The lock of `link`. hub_unlock wakes waiting threads: what they wait for may have been read. */
 void hub_lock(struct queue_hub *hub);
@@ -254,15 +267,10 @@ void hub_unlock(struct queue_hub *hub);
 /* The caller holds `lock`, which is released while waiting. Returns when something arrived, when another thread
  * unlocked, or after ms. The link may have been reconnected then. */
 void hub_wait(struct queue_hub *hub, int64_t ms);
+/* ---- counting and basic.get (get.c); the caller holds `lock` ---- */
+
 /* Gets get_count messages from each route, as far as they are there, into the inbox. */
 enum err routes_get_messages(struct queue_hub *hub, struct route *const *v, size_t n, struct error *e) must_use;
 /* Counts the waiting messages of each route; *ret belongs to the channel. */
 enum err routes_count(struct queue_hub *hub, struct route *const *v, size_t n, const uint32_t **ret,
                       struct error *e) must_use;
-void control_on_message(struct queue_hub *hub, const struct rabbit_message *m);
-void received_free(struct received *h);
-void received_free_all(struct list *l);
-
-/* Called without locks. Publishes messages to another queue, waits for the confirms, then acknowledges them where
- * they came from. */
-enum err received_move(struct queue_hub *hub, struct list *from, const char *to, bool fired, struct error *e) must_use;

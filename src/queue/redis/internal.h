@@ -2,7 +2,7 @@
 /* queue/redis/internal.h - the state and helpers that the files of the queue on Redis share. queue_redis.lua
  * implements the verbs. */
 #include "base/json/jsonw.h"
-#include "broker/redis/internal.h"
+#include "broker/redis/connection.h"
 #include "queue/redis/queue_redis.h"
 
 enum {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/duration.h"
+#include "core/task/retry_after.h"
 #include "runner/http/internal.h"
 
 enum {

@@ -8,7 +8,7 @@
 
 #include "runner/http/internal.h"
 
-enum { TRY_MS = 2000, TRIES = 3, IDLE_CHECK_MS = 1000 };
+enum { TRY_MS = 2000, TRIES = 3, IDLE_CHECK_MS = 1000, TTL_MIN_S = 5, TTL_MAX_S = 60 };
 
 struct http_dns_socket {
     struct list link;
@@ -183,13 +183,14 @@ static void http_dns_on_answer(void *context, int status, int timeouts, struct a
 {
     (void)timeouts;
     struct http_dns_query *q = context;
-    struct http_lookup l = { .why = http_dns_error_text(status), .ttl_s = INT32_MAX };
+    struct http_lookup l = { .why = http_dns_error_text(status), .ttl_s = TTL_MAX_S };
     if (status == ARES_SUCCESS) {
         for (struct ares_addrinfo_node *a = found->nodes; a && l.count < array_count(l.addresses); a = a->ai_next) {
             l.addresses[l.count++] = a->ai_addr;
             l.ttl_s = min_of(l.ttl_s, a->ai_ttl);
         }
     }
+    l.ttl_s = max_of(l.ttl_s, TTL_MIN_S);
     l.lacks_file = l.count == 0 && http_dns_lacks_file();
     q->dns->lookups--;
     q->done(q->context, &l);

@@ -174,7 +174,7 @@ struct http_lookup {
     size_t count; /* 0: the lookup failed, see `why` */
     const char *why;
     bool lacks_file; /* it failed, and no descriptor is free */
-    int ttl_s;
+    int ttl_s;       /* how long the addresses may be used */
 };
 typedef void http_dns_done(void *context, const struct http_lookup *l);
 struct http_dns *http_dns_new(uv_loop_t *loop, const char *servers, struct error *e);

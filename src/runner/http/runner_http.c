@@ -17,7 +17,7 @@
 #include "port/crypto.h"
 #include "runner/http/internal.h"
 
-enum { SWEEP_MS = 1000, TTL_MIN_S = 5, TTL_MAX_S = 60, TTL_FAILED_S = 2 };
+enum { SWEEP_MS = 1000, HOST_FAILED_S = 2 /* how long a host without an address is not looked up again */ };
 static const int64_t SECOND_NS = 1000000000;
 
 static void runner_http_start_calls(struct runner_http *r);
@@ -148,8 +148,7 @@ static void http_host_on_lookup(void *context, const struct http_lookup *l)
     assert_owned(&r->owner);
     size_t judged = http_host_store_allowed(h, l);
     bool found = h->addresses[0] != '\0';
-    int ttl_s = found ? max_of(TTL_MIN_S, min_of(l->ttl_s, TTL_MAX_S)) : TTL_FAILED_S;
-    h->expires_ns = clock_steady_ns(r->clock) + ttl_s * SECOND_NS;
+    h->expires_ns = clock_steady_ns(r->clock) + (found ? l->ttl_s : HOST_FAILED_S) * SECOND_NS;
     h->state = found ? HOST_READY : HOST_FAILED;
     h->lacks_file = l->lacks_file;
     h->failure = FAILURE_CONNECT;

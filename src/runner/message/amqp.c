@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/amqp/internal.h"
+#include "broker/amqp/declare.h"
 #include "runner/message/internal.h"
 
 struct message_sender_amqp {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/json/jsonw.h"
-#include "broker/redis/internal.h"
+#include "broker/redis/connection.h"
 #include "platform/clock_system.h"
 #include "runner/message/internal.h"
 

@@ -10,8 +10,8 @@
 #include "base/mem.h"
 #include "core/target/address.h"
 #include "core/target/target_url.h"
-#include "core/target/webhook.h"
 #include "core/task/outcome.h"
+#include "core/task/retry_after.h"
 
 enum { RESPONSE_MAX = 1 << 20, RETRY_AFTER_TEXT = 64, REPLY_TEXT = 60, RECIPIENT_TEXT = 300 };
 

@@ -5,7 +5,7 @@
 #include "base/thread_owner.h"
 #include "core/notify/check.h"
 #include "core/notify/notification.h"
-#include "core/stats/alerts.h"
+#include "core/stats/alert_rules.h"
 #include "server/notify/channel_places.h"
 #include "server/notify/notifier.h"
 
@@ -153,7 +153,7 @@ enum err notifier_replan(struct turn *t, struct error *e) must_use;
 /* Carries out what is due of incidents that are open. */
 enum err notifier_look_at_incidents(struct turn *t, bool *ret_more, struct error *e) must_use;
 
-/* ---- alerts.c ---- */
+/* ---- alert_incidents.c ---- */
 
 /* Opens and ends incidents of alerts, if they were judged again. */
 enum err notifier_fold_alerts(struct turn *t, struct error *e) must_use;
@@ -163,20 +163,6 @@ enum err notifier_fold_alerts(struct turn *t, struct error *e) must_use;
 #define CAUSE_CHECK "check" /* of a missed deadline */
 /* Judges the checks that are due. */
 enum err notifier_look_at_checks(struct turn *t, bool *ret_more, struct error *e) must_use;
-
-/* ---- pauses.c ---- */
-
-/* Resumes the tasks whose pauses have come to their end. */
-enum err notifier_end_pauses(struct turn *t, bool *ret_more, struct error *e) must_use;
-/* Removes the record, or lets it be looked at again at that time. */
-enum err pauses_remove(struct turn *t, const struct record *r, struct error *e) must_use;
-enum err pauses_put_off(struct turn *t, const struct record *r, int64_t next_ms, struct error *e) must_use;
-
-/* ---- run_pauses.c ---- */
-
-/* Looks at the record of the pause of a run that has started, and resumes the run if the pause is over. */
-enum err notifier_end_run_pause(struct turn *t, const struct record *r, const struct task *run,
-                                struct error *e) must_use;
 
 /* ---- disable.c ---- */
 

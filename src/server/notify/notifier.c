@@ -7,6 +7,7 @@
 #include "platform/clock_system.h"
 #include "port/crypto.h"
 #include "server/notify/internal.h"
+#include "server/pause/pause_ends.h"
 
 enum { POLL_MS = 500, BEAT_EVERY_MS = 60000, KEPT_DAYS = 90, PURGE_EVERY_MS = 3600000, PURGE_MAX = 500 };
 
@@ -40,6 +41,46 @@ static enum err notifier_purge(struct turn *t, struct error *e)
         return ERR_OK;
     n->purged_ms = t->now_ms;
     return notifier_purge_kind(t, RECORD_MESSAGE, e) ? e->code : notifier_purge_kind(t, RECORD_INCIDENT, e);
+}
+
+/* ---- pauses that end ---- */
+
+static enum err notifier_apply_for_pause(void *context, struct op *op, struct error *e)
+{
+    return notifier_apply(((struct turn *)context)->notifier, op, e);
+}
+
+static enum err notifier_write_pause(void *context, const struct record_change *c, struct error *e)
+{
+    struct turn *t = context;
+    turn_reset(t);
+    t->changes[t->change_count++] = *c;
+    return turn_write(t, NULL, 0, e);
+}
+
+static void notifier_on_resumed(void *context, const struct task *t)
+{
+    const struct notifier_setup *setup = &((struct turn *)context)->notifier->setup;
+    if (setup->resumed)
+        setup->resumed(setup->context, t);
+}
+
+static void notifier_on_pause_changed(void *context, const struct task *t)
+{
+    notifier_tell_task(((struct turn *)context)->notifier, t);
+}
+
+static enum err notifier_end_pauses(struct turn *t, bool *ret_more, struct error *e)
+{
+    struct pause_turn p = { .reader = t->notifier->reader,
+                            .arena = &t->arena,
+                            .now_ms = t->now_ms,
+                            .apply = notifier_apply_for_pause,
+                            .write = notifier_write_pause,
+                            .resumed = notifier_on_resumed,
+                            .changed = notifier_on_pause_changed,
+                            .context = t };
+    return pause_ends_step(&p, ret_more, e);
 }
 
 /* ---- one turn ---- */

@@ -9,12 +9,12 @@
  * It also judges the checks of tasks that are expected to succeed in time (core/notify/check.h). A missed deadline and
  * the new state of its check are one transaction: whatever dies in between, it is told once.
  *
- * And it resumes tasks whose pause has come to its end (core/task/pause.h): that is work of the same form, a record
- * that is due, which any node may do. */
+ * And its thread ends pauses (server/pause/pause_ends.h): that is work of the same form, a record that is due, which
+ * any node may do. */
 #include "base/buf.h"
 #include "base/metrics.h"
 #include "core/notify/incident.h"
-#include "core/stats/alerts.h"
+#include "core/stats/alert_rules.h"
 #include "node/catalog_cache.h"
 #include "port/clock.h"
 #include "port/secrets.h"

@@ -3,7 +3,7 @@
  * begin or end to fire.
  *
  * One thread: the backlog's, which has a reader. */
-#include "core/stats/alerts.h"
+#include "core/stats/alert_rules.h"
 #include "port/store.h"
 
 /* An alert began to fire, or ended. It is the same alert if name and since_ms are: a new leader tells of it again. */

@@ -1,5 +1,5 @@
 /* Addresses of Redis: their parts, and errors in them. */
-#include "broker/redis/internal.h"
+#include "broker/redis/url.h"
 #include "check.h"
 
 static struct redis_address read_url(const char *url)

@@ -53,7 +53,6 @@ static void without_a_group_the_machine_itself_counts(void **state)
     assert_int_equal(m.memory_used_mb, 2000);
     assert_int_equal(m.cpu_milli, 1000 * sysconf(_SC_NPROCESSORS_ONLN));
     assert_true(m.load == 1.5);
-    assert_null(machine_is_full(&m));
     world_release(&w);
 }
 
@@ -71,7 +70,6 @@ static void the_limits_of_a_group_count(void **state)
     assert_int_equal(m.memory_mb, 1024);
     assert_int_equal(m.memory_used_mb, 500); /* page cache is not in use */
     assert_int_equal(m.cpu_milli, 500);
-    assert_null(machine_is_full(&m));
     world_release(&w);
 }
 
@@ -90,25 +88,12 @@ static void a_group_without_limits_is_as_large_as_the_machine(void **state)
     world_release(&w);
 }
 
-static void little_memory_left_or_a_great_load_is_full(void **state)
-{
-    (void)state;
-    struct machine m = { .cpu_milli = 2000, .memory_mb = 1000, .memory_used_mb = 900, .load = 64 };
-    assert_null(machine_is_full(&m));
-    m.memory_used_mb = 901;
-    assert_string_equal(machine_is_full(&m), "memory");
-    m.memory_used_mb = 0;
-    m.load = 64.1;
-    assert_string_equal(machine_is_full(&m), "load");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_group_the_machine_itself_counts),
         cmocka_unit_test(the_limits_of_a_group_count),
         cmocka_unit_test(a_group_without_limits_is_as_large_as_the_machine),
-        cmocka_unit_test(little_memory_left_or_a_great_load_is_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "base/json/jsonw.h"
 #include "base/rfc3339.h"
 #include "cli/command/commands.h"
-#include "cli/command/next/calendar.h"
+#include "cli/command/next/calendar_file.h"
 #include "cli/table.h"
 #include "cli/time_text.h"
 #include "core/time/recurrence_shown.h"

@@ -1,7 +1,7 @@
 /* belfry workflow graph - draws a run, a stored definition or a file. */
 #include "cli/command/workflow/workflow.h"
 #include "cli/workflow/file.h"
-#include "cli/workflow/run.h"
+#include "cli/workflow/run_steps.h"
 
 enum { WIDTH_DEFAULT = 100 };
 

@@ -5,7 +5,7 @@
 #include "cli/filter.h"
 #include "cli/pages.h"
 #include "cli/table.h"
-#include "cli/workflow/run.h"
+#include "cli/workflow/run_steps.h"
 
 enum { USERS_SHOWN_MAX = 20, RUNS_COUNTED_MAX = 1000, NAMES_MAX = 1 << 20 };
 

@@ -11,7 +11,7 @@
 #include "cli/task_view.h"
 #include "cli/time_text.h"
 #include "cli/workflow/file.h"
-#include "cli/workflow/run.h"
+#include "cli/workflow/run_steps.h"
 
 enum { BODY_MAX = 2 * TASK_BODY_MAX, RUN_COLUMNS = 7, DEFINITION_COLUMNS = 3, STEP_COLUMNS = 7 };
 enum { WAIT_SECONDS = 30, AGAIN_MS = 500 };

@@ -6,7 +6,7 @@
 #include "cli/screen.h"
 #include "cli/task_view.h"
 #include "cli/time_text.h"
-#include "cli/workflow/run.h"
+#include "cli/workflow/run_steps.h"
 
 enum { COLUMNS = 7, REDRAW_MS = 500, PATH_SHOWN_MAX = 20, RUNS_SHOWN_MAX = 5, HOLDS_SHOWN_MAX = 3 };
 

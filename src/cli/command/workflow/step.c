@@ -6,7 +6,7 @@
 #include "cli/pages.h"
 #include "cli/table.h"
 #include "cli/task_body.h"
-#include "cli/workflow/run.h"
+#include "cli/workflow/run_steps.h"
 
 enum { BODY_MAX = 1 << 20, ITEM_MAX = 1000000 };
 

@@ -9,7 +9,7 @@
 #include "cli/task_body.h"
 #include "cli/task_view.h"
 #include "cli/workflow/file.h"
-#include "cli/workflow/run.h"
+#include "cli/workflow/run_steps.h"
 #include "platform/file.h"
 
 enum { BODY_MAX = 8 << 20, NUMBER_MAX = 1000000000, STATUS_ACCEPTED = 202 };

@@ -9,7 +9,7 @@ export default async lib => {
         peaksOf, hoursOf,
         clockChange }, { compareFires }, { stagesOf }, { parseRoute, link, relink }, { lanesOf }, { sentences }, { searchLink },
         { dayStart }, { pretty }, { mergeFound }] = await Promise.all(
-        ['view/verdict.js', 'lib/stats.js', 'view/table.js', 'lib/command.js', 'view/heat.js', 'view/fires.js', 'view/job.js',
+        ['view/verdict.js', 'lib/stats.js', 'view/table.js', 'lib/command.js', 'lib/calendar.js', 'view/fires.js', 'view/job.js',
             'lib/router.js', 'page/executions.js', 'view/explain.js', 'lib/app.js', 'lib/time.js', 'view/parts.js', 'view/search.js'].map(lib));
     const verdict = change => verdictOf({ ...CALM, ...change });
     const breaker = { id: 'b', state: 'OPEN', host: 'x.example', failures: 41, calls: 43, reason: 'HTTP 503', opened_at: ago(600000) };

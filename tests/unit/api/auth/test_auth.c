@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/auth/admin_keys.h"
 #include "api/auth/auth.h"
+#include "api/auth/session_keys.h"
 #include "model/store_memory.h"
 #include "port/crypto.h"
 

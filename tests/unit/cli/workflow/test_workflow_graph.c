@@ -1,4 +1,4 @@
-#include "cli/workflow/graph.h"
+#include "cli/workflow/graph_text.h"
 
 #include "check.h"
 

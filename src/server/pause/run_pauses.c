@@ -5,14 +5,14 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "core/task/pause.h"
-#include "server/notify/internal.h"
+#include "server/pause/internal.h"
 
 enum {
     RESUMED_ROWS = 1000,
     RESUME_ARENA = 4 << 20,
     PAUSE_DOC = 16 << 10,
     AUDIT_OF_RESUMPTION = 1,
-    ENDLESS_LOOK_MS = 86400000 /* whether the record of a pause without an end is still needed */
+    ENDLESS_LOOK_MS = DAY_MS /* whether the record of a pause without an end is still needed */
 };
 
 struct run_ids {
@@ -40,16 +40,16 @@ static bool run_ids_add(struct run_ids *ids, struct uuid id, struct arena *a)
 }
 
 /* One page of one run. *ret_next: the run has no more. */
-static enum err run_pause_apply(struct turn *t, struct op_stop *op, struct run_ids *ids, bool *ret_next,
+static enum err run_pause_apply(const struct pause_turn *t, struct op_stop *op, struct run_ids *ids, bool *ret_next,
                                 struct error *e)
 {
     bool fits = true, is_below = !uuid_eq(op->run, ids->v[0]);
     arena_init(&op->op.arena, RESUME_ARENA);
     failpoint("before_resume");
-    enum err rc = notifier_apply(t->notifier, &op->op, e);
+    enum err rc = t->apply(t->context, &op->op, e);
     failpoint("after_resume");
     for (size_t i = 0; !rc && !op->ret_more && fits && i < op->ret_run_count; i++)
-        fits = run_ids_add(ids, op->ret_runs[i], &t->arena);
+        fits = run_ids_add(ids, op->ret_runs[i], t->arena);
     *ret_next = rc || !op->ret_more;
     arena_release(&op->op.arena);
     if (is_below && (rc == ERR_NOT_FOUND || rc == ERR_CONFLICT)) /* a map, which is no run, or it has ended */
@@ -58,11 +58,11 @@ static enum err run_pause_apply(struct turn *t, struct op_stop *op, struct run_i
 }
 
 /* With `follows`, only if the run is still as `change` makes it: its steps follow it. */
-static enum err run_pause_change(struct turn *t, const struct task *run, enum run_change change, bool follows,
-                                 const struct audit *audit, struct error *e)
+static enum err run_pause_change(const struct pause_turn *t, const struct task *run, enum run_change change,
+                                 bool follows, const struct audit *audit, struct error *e)
 {
     struct run_ids ids = { 0 };
-    if (!run_ids_add(&ids, run->id, &t->arena))
+    if (!run_ids_add(&ids, run->id, t->arena))
         return error_no_room(e);
     for (size_t at = 0; at < ids.n;) {
         bool next;
@@ -81,7 +81,7 @@ static enum err run_pause_change(struct turn *t, const struct task *run, enum ru
     return ERR_OK;
 }
 
-static enum err run_pause_mark(struct turn *t, struct record *r, struct pause *p, struct error *e)
+static enum err run_pause_mark(const struct pause_turn *t, struct record *r, struct pause *p, struct error *e)
 {
     cleanup_with(buf_release) struct buf doc;
     struct jw w;
@@ -89,16 +89,16 @@ static enum err run_pause_mark(struct turn *t, struct record *r, struct pause *p
     jw_init(&w, &doc);
     p->ending_ms = t->now_ms;
     pause_write(&w, p);
-    if (doc.full || !arena_str(&t->arena, buf_str(&doc), &r->doc))
+    if (doc.full || !arena_str(t->arena, buf_str(&doc), &r->doc))
         return error_no_room(e);
-    t->changes[t->change_count++] = (struct record_change){ .record = *r, .version = r->version };
+    struct record_change c = { .record = *r, .version = r->version };
     r->version++;
-    return turn_write(t, NULL, 0, e);
+    return t->write(t->context, &c, e);
 }
 
 /* Whoever goes on after a kill writes the same audit row. */
-static enum err run_pause_resume(struct turn *t, const struct record *r, const struct pause *p, const struct task *run,
-                                 struct error *e)
+static enum err run_pause_resume(const struct pause_turn *t, const struct record *r, const struct pause *p,
+                                 const struct task *run, struct error *e)
 {
     struct run_row row = { 0 };
     char id[UUID_TEXT + 1];
@@ -108,24 +108,24 @@ static enum err run_pause_resume(struct turn *t, const struct record *r, const s
     audit.tenant = run->tenant;
     audit.object_name = run->name;
     if (run_pause_change(t, run, RUN_RESUME, false, &audit, e) ||
-        reader_run(t->notifier->reader, run->tenant, run->id, &t->arena, &row, e))
+        reader_run(t->reader, run->tenant, run->id, t->arena, &row, e))
         return e->code;
     log_info("task_resumed", kv_uuid("task", run->id), kv_i64("tenant", run->tenant));
-    notifier_tell_task(t->notifier, run);
+    t->changed(t->context, run);
     if (!row.paused)
         return pauses_remove(t, r, e);
     return run_pause_change(t, run, RUN_PAUSE, true, NULL, e); /* a user has paused it meanwhile: its steps are, too */
 }
 
-enum err notifier_end_run_pause(struct turn *t, const struct record *r, const struct task *run, struct error *e)
+enum err run_pause_end(const struct pause_turn *t, const struct record *r, const struct task *run, struct error *e)
 {
     struct run_row row = { 0 };
     struct record now = *r;
     struct pause p;
-    enum err rc = reader_run(t->notifier->reader, r->tenant, run->id, &t->arena, &row, e);
+    enum err rc = reader_run(t->reader, r->tenant, run->id, t->arena, &row, e);
     if (rc && rc != ERR_NOT_FOUND)
         return rc;
-    if (rc || !pause_read(r->doc, &t->arena, &p) || (!row.paused && !p.ending_ms))
+    if (rc || !pause_read(r->doc, t->arena, &p) || (!row.paused && !p.ending_ms))
         return pauses_remove(t, r, e);
     if (p.ending_ms)
         return run_pause_resume(t, &now, &p, run, e);

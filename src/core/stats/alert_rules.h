@@ -1,7 +1,7 @@
 #pragma once
-/* core/stats/alerts.h - the alerts of deploy/monitoring/belfry.rules.yml, computed from figures of minutes.
+/* core/stats/alert_rules.h - the alerts of deploy/monitoring/belfry.rules.yml, computed from figures of minutes.
  *
- * So an installation without Prometheus has them, too. The table in alerts.c and the rules have the same names,
+ * So an installation without Prometheus has them, too. The table in alert_rules.c and the rules have the same names,
  * severities, thresholds and `for`; a test compares them. An alert is judged at the end of each minute. It is pending
  * from the first minute on in which its condition holds, and fires once it has held for `for`. Figures decide, so that
  * every node comes to the same answer, and a new leader goes on where the last one was; but for struct alert_facts. */

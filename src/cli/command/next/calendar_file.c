@@ -1,4 +1,4 @@
-#include "cli/command/next/calendar.h"
+#include "cli/command/next/calendar_file.h"
 
 #include "base/json/json.h"
 #include "platform/file.h"

@@ -1,6 +1,6 @@
 /* One row for each alert. Its function gives the value at the end of a minute, which is compared with the threshold.
  * If the condition has a second part, such as a least number of failures, its value is 0 while that does not hold. */
-#include "core/stats/alerts.h"
+#include "core/stats/alert_rules.h"
 
 #include <assert.h>
 #include <stdio.h>

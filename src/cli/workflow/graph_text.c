@@ -1,4 +1,4 @@
-#include "cli/workflow/graph.h"
+#include "cli/workflow/graph_text.h"
 
 #include "base/json/jsonw.h"
 #include "cli/table.h"

@@ -1,12 +1,7 @@
 #pragma once
-/* broker/amqp/internal.h - declaring queues and exchanges on a RabbitMQ connection (broker/amqp/link.h), for the
- * adapters that use one. */
+/* broker/amqp/declare.h - declaring queues and exchanges on a RabbitMQ connection (broker/amqp/link.h), for the
+ * adapters that use one, and opening the channel that publishes. */
 #include "broker/amqp/link.h"
-
-/* librabbitmq failed with `status`: closes the connection. Returns ERR_UNAVAILABLE. */
-enum err rabbit_connection_error(struct rabbit_link *l, int status, struct error *e);
-
-/* ---- queues and exchanges at the broker (declare.c) ---- */
 
 enum { WAKEUP_MAX = 64 }; /* messages in a RABBIT_WAKEUP queue */
 

@@ -7,11 +7,12 @@
 #include "base/log.h"
 #include "core/task/action.h"
 #include "core/task/pause.h"
-#include "server/notify/internal.h"
+#include "server/pause/internal.h"
 
 enum { PAUSES_LOOKED_AT = 50, PAUSE_BROKEN_MS = 60000 /* a task that cannot be resumed is tried again */ };
 
-static enum err pauses_resume(struct turn *t, const struct task *now, const struct task *next, struct error *e)
+static enum err pauses_resume(const struct pause_turn *t, const struct task *now, const struct task *next,
+                              struct error *e)
 {
     char id[UUID_TEXT + 1];
     uuid_format(now->id, id);
@@ -25,33 +26,31 @@ static enum err pauses_resume(struct turn *t, const struct task *now, const stru
                          .cursor_ms = now->cursor_ms };
     arena_init(&op.op.arena, 4096);
     failpoint("before_resume");
-    enum err rc = notifier_apply(t->notifier, &op.op, e);
+    enum err rc = t->apply(t->context, &op.op, e);
     failpoint("after_resume");
     arena_release(&op.op.arena);
     return rc;
 }
 
-enum err pauses_remove(struct turn *t, const struct record *r, struct error *e)
+enum err pauses_remove(const struct pause_turn *t, const struct record *r, struct error *e)
 {
-    t->changes[t->change_count++] = (struct record_change){ .record = *r, .version = r->version, .remove = true };
-    return turn_write(t, NULL, 0, e);
+    return t->write(t->context, &(struct record_change){ .record = *r, .version = r->version, .remove = true }, e);
 }
 
-enum err pauses_put_off(struct turn *t, const struct record *r, int64_t next_ms, struct error *e)
+enum err pauses_put_off(const struct pause_turn *t, const struct record *r, int64_t next_ms, struct error *e)
 {
     struct record_change c = { .record = *r, .version = r->version };
     c.record.next_ms = next_ms;
-    t->changes[t->change_count++] = c;
-    return turn_write(t, NULL, 0, e);
+    return t->write(t->context, &c, e);
 }
 
-static enum err pauses_end(struct turn *t, const struct record *r, struct error *e)
+static enum err pauses_end(const struct pause_turn *t, const struct record *r, struct error *e)
 {
     struct task now;
     struct action_plan plan;
-    enum err rc = reader_get(t->notifier->reader, r->tenant, r->incident, &t->arena, &now, e);
+    enum err rc = reader_get(t->reader, r->tenant, r->incident, t->arena, &now, e);
     if (!rc && !now.deleted && !task_is_final(now.state) && now.links & TASK_OPENED)
-        return notifier_end_run_pause(t, r, &now, e);
+        return run_pause_end(t, r, &now, e);
     int64_t until_ms = rc ? 0 : task_paused_until_ms(&now);
     if (rc == ERR_NOT_FOUND || (!rc && (now.deleted || !until_ms)))
         return pauses_remove(t, r, e);
@@ -63,23 +62,21 @@ static enum err pauses_end(struct turn *t, const struct record *r, struct error 
         pauses_resume(t, &now, &plan.task, e))
         return e->code;
     log_info("task_resumed", kv_uuid("task", now.id), kv_i64("tenant", now.tenant));
-    if (t->notifier->setup.resumed)
-        t->notifier->setup.resumed(t->notifier->setup.context, &plan.task);
-    notifier_tell_task(t->notifier, &plan.task);
+    t->resumed(t->context, &plan.task);
+    t->changed(t->context, &plan.task);
     return pauses_remove(t, r, e);
 }
 
-enum err notifier_end_pauses(struct turn *t, bool *ret_more, struct error *e)
+enum err pause_ends_step(const struct pause_turn *t, bool *ret_more, struct error *e)
 {
     struct record_filter f = { .kind = RECORD_PAUSE, .due_ms = t->now_ms, .limit = PAUSES_LOOKED_AT };
     struct record_page page = { 0 };
-    if (reader_records(t->notifier->reader, &f, &t->arena, &page, e))
+    if (reader_records(t->reader, &f, t->arena, &page, e))
         return e->code;
     for (size_t i = 0; i < page.n; i++) {
-        struct arena_mark mark = arena_mark(&t->arena);
+        struct arena_mark mark = arena_mark(t->arena);
         enum err rc = pauses_end(t, &page.v[i], e);
-        turn_reset(t);
-        arena_rewind(&t->arena, mark);
+        arena_rewind(t->arena, mark);
         if (rc == ERR_UNAVAILABLE)
             return rc;
         if (!rc ||

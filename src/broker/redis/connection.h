@@ -1,5 +1,5 @@
 #pragma once
-/* broker/redis/internal.h - a connection to Redis, for the adapters that use one.
+/* broker/redis/connection.h - a connection to Redis, for the adapters that use one.
  *
  * The call that needs the connection opens it, and opens it again after it broke. If connecting fails, calls fail at
  * once with the same error until the backoff is over. Every wait has a timeout. A connection is used by one thread
@@ -7,13 +7,10 @@
 #include "base/buf.h"
 #include "broker/redis/link.h"
 #include "broker/redis/redis.h"
+#include "broker/redis/url.h"
 
 enum {
-    REDIS_HOSTS_MAX = 16,
-    REDIS_TEXT_MAX = 256, /* a user name, a password, the name of a Sentinel master */
-    REDIS_PREFIX_MAX = 64,
-    REDIS_FILE_MAX = 1024, /* the path of a certificate */
-    REDIS_RUN_MAX = 48,    /* a server's run id */
+    REDIS_RUN_MAX = 48, /* a server's run id */
     REDIS_SHA = 40,
     REDIS_COMMAND_MAX = 256 << 20,
     REDIS_ANSWER_MS = 1500, /* for the reply to a command that does not block */
@@ -22,21 +19,8 @@ enum {
 /* The error of a script that was called after its deadline, and has done nothing. */
 #define REDIS_LATE "LATE "
 
-struct redis_address {
-    struct redis_host hosts[REDIS_HOSTS_MAX];
-    size_t host_count;
-    char user[REDIS_TEXT_MAX], password[REDIS_TEXT_MAX], sentinel_password[REDIS_TEXT_MAX];
-    char master[REDIS_TEXT_MAX]; /* empty: the hosts are not Sentinels */
-    int database;
-    char prefix[REDIS_PREFIX_MAX]; /* all keys begin with it, in braces: one hash slot */
-    bool tls;
-    char cacert[REDIS_FILE_MAX], cert[REDIS_FILE_MAX], key[REDIS_FILE_MAX]; /* empty: not given */
-};
-
 /* The text of a Lua script that is embedded in the binary. */
 struct str redis_script_text(const char *name);
-
-enum err redis_address_read(struct str url, struct redis_address *ret, struct error *e) must_use;
 
 struct redis_script {
     struct str text;

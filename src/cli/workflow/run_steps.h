@@ -1,10 +1,10 @@
 #pragma once
-/* cli/workflow/run.h - the steps of a run, as the server shows them, and what follows from their times: the critical
- * path, the time lost waiting, and an estimate of the end. */
+/* cli/workflow/run_steps.h - the steps of a run, as the server shows them, and what follows from their times: the
+ * critical path, the time lost waiting, and an estimate of the end. */
 #include "base/uuid.h"
 #include "cli/client.h"
 #include "cli/time_text.h"
-#include "cli/workflow/graph.h"
+#include "cli/workflow/graph_text.h"
 #include "core/flow/critical.h"
 
 enum { RUN_MEMORY_MAX = 256 << 20, RUN_PATH_BYTES = 1024 };

@@ -1,5 +1,5 @@
 #pragma once
-/* cli/workflow/graph.h - the graph of a workflow as text for a terminal, as DOT (Graphviz) or as Mermaid.
+/* cli/workflow/graph_text.h - the graph of a workflow as text for a terminal, as DOT (Graphviz) or as Mermaid.
  *
  * On a terminal a small graph is drawn as boxes, layer by layer from top to bottom. A graph that is too wide, or whose
  * lines would be hard to follow, is an indented tree: a step stands below the parent that is closest to it, and "↳ also after …"

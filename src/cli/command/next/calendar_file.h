@@ -1,6 +1,6 @@
 #pragma once
-/* cli/command/next/calendar.h - the business calendar of `belfry next`, read from a file: without a server there is no
- * catalog that would have it. One thread. */
+/* cli/command/next/calendar_file.h - the business calendar of `belfry next`, read from a file: without a server there
+ * is no catalog that would have it. One thread. */
 #include "cli/cli.h"
 #include "core/time/recurrence.h"
 

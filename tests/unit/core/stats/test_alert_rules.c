@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "core/stats/alerts.h"
+#include "core/stats/alert_rules.h"
 
 #define FROM INT64_C(1770710400000) /* 2026-02-10T08:00:00Z */
 enum { MINUTES = 400, NO_MINUTE = -1 };

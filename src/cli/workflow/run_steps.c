@@ -1,4 +1,4 @@
-#include "cli/workflow/run.h"
+#include "cli/workflow/run_steps.h"
 
 #include <stdlib.h>
 
