@@ -362,6 +362,8 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
         n->setup.poll_ms = POLL_SHARED_MS;
     prng_init(&n->random, setup->seed + 4);
     list_init(&n->waiting_recalls);
+    list_init(&n->recalls_in_line);
+    map_init(&n->lasting_recalls, HASH_STABLE);
     n->hosts = tenant_set_new(TENANT_HOSTS_MAX);
     node_join(n);
     node_make_worker(n);
@@ -405,6 +407,7 @@ void node_free(struct node *n)
     recovery_free(n->recovery);
     catch_up_free(n->catch_up);
     recall_requests_free(n->recall_requests);
+    map_release(&n->lasting_recalls);
     leasing_free(n->leasing);
     breaker_table_free(n->breakers);
     arrivals_free(n->arrivals);
@@ -427,6 +430,7 @@ void node_drain(struct node *n)
     catch_up_stop(n->catch_up);
     worker_stop_taking(n->worker);
     leasing_stop(n->leasing);
+    recall_requests_stop(n->recall_requests);
     node_fleet_drain(n);
 }
 
@@ -446,10 +450,10 @@ size_t node_queued(const struct node *n)
 static bool node_holds_nothing(const struct node *n)
 {
     return scheduler_is_idle(n->scheduler) && worker_is_idle(n->worker) && updater_is_idle(n->updater) &&
-           n->recalls == 0 && list_empty(&n->waiting_recalls) && recall_requests_is_idle(n->recall_requests) &&
-           recovery_is_idle(n->recovery) && !catch_up_in_flight(n->catch_up) && node_queued(n) == 0 &&
-           leasing_is_idle(n->leasing) && breaker_table_is_idle(n->breakers) && arrivals_is_idle(n->arrivals) &&
-           node_fleet_is_idle(n);
+           n->recalls == 0 && list_empty(&n->waiting_recalls) && list_empty(&n->recalls_in_line) &&
+           recall_requests_is_idle(n->recall_requests) && recovery_is_idle(n->recovery) &&
+           !catch_up_in_flight(n->catch_up) && node_queued(n) == 0 && leasing_is_idle(n->leasing) &&
+           breaker_table_is_idle(n->breakers) && arrivals_is_idle(n->arrivals) && node_fleet_is_idle(n);
 }
 
 bool node_is_idle(const struct node *n)

@@ -68,6 +68,9 @@ struct node {
     bool joined;                    /* and recovery has begun */
     size_t recalls;                 /* with the writer, or with async_io */
     struct list waiting_recalls;
+    struct map lasting_recalls;  /* struct fenced_id → struct recall */
+    struct list recalls_in_line; /* that last, and wait until fewer of them ask the shared queue */
+    size_t recalls_asking;       /* so many do */
     struct moment now;
     /* When the next step comes at the latest; while an operation is in flight, soon. Steady time if the store is
      * shared, else wall time. */

@@ -90,29 +90,38 @@ static void node_abort_requested(struct node *n, const struct recall_request *w)
         worker_replace(n->worker, w->id, w->fence, by ? why : S("cancelled while it ran"));
 }
 
-/* A task that waits in the queue counts as fired. */
-static enum recall_grant node_grant_recall(void *context, const struct recall_request *w)
+/* Takes it off the wheel, or off the line of its host. */
+static bool node_return_unstarted(struct node *n, const struct recall_request *w)
 {
-    struct node *n = context;
     struct outcome o = { .kind = OUTCOME_RETURNED,
                          .retry_after_ms = RECALL_REQUESTS_BACK_MS,
                          .recalled = true }; /* else it is claimed again before the user's change */
+    const struct task *t = scheduler_armed(n->scheduler, w->id, w->fence);
+    if (!t)
+        return worker_return(n->worker, w->id, w->fence, &o);
+    struct settle_facts facts = settle_facts_of(t, &o, NULL);
+    if (!node_end_claim(n, &facts, &o))
+        return false;
+    scheduler_unarm(n->scheduler, w->id, w->fence);
+    return true;
+}
+
+/* What the shared queue has counts as started here: whoever wants it back asks that queue, too. */
+static enum recall_grant node_grant_recall(void *context, const struct recall_request *w)
+{
+    struct node *n = context;
     if (!scheduler_holds(n->scheduler, w->id, w->fence))
         return RECALL_REQUEST_UNKNOWN;
     if (w->abort) {
         node_abort_requested(n, w);
         return RECALL_REQUEST_DONE;
     }
-    const struct task *t = scheduler_armed(n->scheduler, w->id, w->fence);
-    if (!t) {
-        scheduler_want_back(n->scheduler, w->id, w->fence);
-        return RECALL_REQUEST_REFUSED;
-    }
-    struct settle_facts facts = settle_facts_of(t, &o, NULL);
-    if (!node_end_claim(n, &facts, &o))
-        return RECALL_REQUEST_UNKNOWN;
-    scheduler_unarm(n->scheduler, w->id, w->fence);
-    return RECALL_REQUEST_DONE;
+    if (node_return_unstarted(n, w))
+        return RECALL_REQUEST_DONE;
+    scheduler_want_back(n->scheduler, w->id, w->fence);
+    bool runs = worker_runs(n->worker, w->id, w->fence);
+    return !runs && scheduler_may_start(n->scheduler, w->id, w->fence) ? RECALL_REQUEST_UNKNOWN
+                                                                       : RECALL_REQUEST_REFUSED;
 }
 
 void node_serve_recalls(struct node *n)

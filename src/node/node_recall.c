@@ -3,7 +3,55 @@
 #include "base/log.h"
 #include "node/node_internal.h"
 
-enum { RECALL_ARENA = 4096, RECALL_RETRY_MS = 200 };
+enum {
+    RECALL_ARENA = 4096,
+    RECALL_RETRY_MS = 200,
+    RECALL_WINDOW = 16 /* recalls that last: more at once would delay what else the shared queue is asked */
+};
+
+/* ---- recalls that last ---- */
+
+static struct str recall_key(const struct fenced_id *id)
+{
+    return (struct str){ (const char *)id, sizeof *id };
+}
+
+static void recall_finish(struct recall *r)
+{
+    struct recall *second = r->second;
+    if (r->lasts)
+        (void)map_remove(&r->node->lasting_recalls, recall_key(&r->key));
+    if (second) {
+        second->result = r->result == RECALL_RUNNING ? RECALL_RUNNING : RECALL_FREED;
+        second->known = r->known;
+        second->told = r->told;
+        second->unsure = r->unsure;
+    }
+    r->done(r);
+    if (second)
+        second->done(second);
+}
+
+/* True: another one asks for the same claimed task. While the queue is down, users may try again and again. */
+static bool recall_joins(struct node *n, struct recall *r)
+{
+    r->key = (struct fenced_id){ r->running->id, r->running->fence };
+    struct recall *first = map_get(&n->lasting_recalls, recall_key(&r->key));
+    if (!first) {
+        (void)map_put(&n->lasting_recalls, recall_key(&r->key), r);
+        return false;
+    }
+    struct recall *second = first->second;
+    first->second = r;
+    if (second) {
+        second->result = RECALL_RUNNING;
+        second->known = false;
+        second->done(second);
+    }
+    return true;
+}
+
+/* ---- settling ---- */
 
 static void recall_submit(struct node *n, struct recall *r)
 {
@@ -65,14 +113,17 @@ static void recall_on_settled(struct op *op)
     if (r->result == RECALL_ANSWERED)
         scheduler_nudge(n->scheduler, r->running);
     arena_release(&op->arena);
-    r->done(r);
+    recall_finish(r);
 }
 
 static void recall_ask_queue(struct node *n, struct recall *r);
+static void recall_submit_to_queue(struct node *n, struct recall *r);
 
 int64_t node_retry_recalls(struct node *n)
 {
     int64_t wake = INT64_MAX;
+    while (n->recalls_asking < RECALL_WINDOW && !list_empty(&n->recalls_in_line))
+        recall_submit_to_queue(n, container_of(list_pop(&n->recalls_in_line), struct recall, link));
     list_each (&n->waiting_recalls, link) {
         struct recall *r = container_of(link, struct recall, link);
         if (r->retry_at_ms <= n->now.steady_ms || (r->asks_again && n->draining)) {
@@ -110,28 +161,69 @@ static void recall_settle(struct node *n, struct recall *r)
         recall_hand_back(n, r);
 }
 
+/* ---- another node holds it ---- */
+
+/* It may have pushed the task after the queue was asked. */
+static void recall_on_owner_decided(struct recall *r)
+{
+    if (r->result == RECALL_FREED || !r->decided)
+        recall_finish(r);
+    else
+        recall_ask_queue(r->node, r);
+}
+
+static void recall_ask_owner(struct node *n, struct recall *r)
+{
+    r->answered = n->setup.fleet && r->lasts ? recall_on_owner_decided : recall_finish;
+    recall_requests_ask(n->recall_requests, r);
+}
+
+static void recall_on_owner_told(struct recall *r)
+{
+    if (r->result == RECALL_FREED)
+        recall_finish(r);
+    else
+        recall_ask_queue(r->node, r);
+}
+
+/* The queue may not answer for long: meanwhile the node that has the task on its way there would run it itself. So that
+ * node is told before. */
+static void recall_tell_owner(struct node *n, struct recall *r)
+{
+    r->answered = recall_on_owner_told;
+    recall_requests_tell(n->recall_requests, r);
+}
+
 /* The task has fired, or another node holds it. In a fleet its worker hears of the abort through the queue. */
 static void recall_report_fired(struct node *n, struct recall *r)
 {
     struct uuid id = r->running->id;
     int64_t fence = r->running->fence;
     bool own = worker_runs(n->worker, id, fence);
-    r->known = scheduler_holds(n->scheduler, id, fence);
+    r->known = scheduler_holds(n->scheduler, id, fence) || r->decided;
     if (r->abort && !own)
         node_fleet_abort(n, id, fence);
     if (!r->known && n->setup.shared) {
-        r->told = true;
-        recall_requests_ask(n->recall_requests, r);
+        recall_ask_owner(n, r);
         return;
     }
     bool aborts = r->abort && (own ? worker_abort(n->worker, id, fence) : n->setup.fleet);
     r->result = aborts ? RECALL_ABORTING : RECALL_RUNNING;
-    r->done(r);
+    recall_finish(r);
+}
+
+/* ---- the queue that has it ---- */
+
+static void recall_leave_window(struct node *n, struct recall *r)
+{
+    n->recalls_asking -= r->in_window;
+    r->in_window = false;
 }
 
 /* It is asked for again, as the queue has not answered. */
 static void recall_wait_to_ask(struct node *n, struct recall *r)
 {
+    recall_leave_window(n, r);
     r->asks_again = true;
     r->retry_at_ms = n->now.steady_ms + RECALL_RETRY_MS;
     list_push(&n->waiting_recalls, &r->link);
@@ -146,6 +238,7 @@ static void recall_on_wanted_back(struct io_request *e)
         recall_wait_to_ask(n, r);
         return;
     }
+    recall_leave_window(n, r);
     r->told = true;
     r->unsure = e->rc || r->wanted.ret_waits;
     recall_report_fired(n, r);
@@ -169,12 +262,14 @@ static void recall_on_queue_answer(struct io_request *e)
     n->recalls--;
     if ((e->rc == ERR_OK && r->asked.ret_recalled) || worker_recall(n->worker, id, fence) ||
         scheduler_unarm(n->scheduler, id, fence)) { /* the last: its push has failed meanwhile */
+        recall_leave_window(n, r);
         recall_settle(n, r);
     } else if (e->rc && r->lasts && !n->draining) {
         recall_wait_to_ask(n, r);
     } else if (r->lasts && n->setup.fleet && !worker_runs(n->worker, id, fence)) {
         recall_want_back(n, r);
     } else {
+        recall_leave_window(n, r);
         r->unsure = e->rc != ERR_OK;
         recall_report_fired(n, r);
     }
@@ -187,19 +282,28 @@ static struct async_io *recall_queue_of(const struct node *n, const struct task 
     return own ? n->setup.own : n->setup.async_io;
 }
 
+static void recall_submit_to_queue(struct node *n, struct recall *r)
+{
+    r->in_window = r->lasts;
+    n->recalls_asking += r->in_window;
+    n->recalls++;
+    r->asked = (struct io_one){ .io_request = { .kind = IO_RECALL, .done = recall_on_queue_answer },
+                                .id = { r->running->id, r->running->fence } };
+    async_io_submit(recall_queue_of(n, r->running), &r->asked.io_request);
+}
+
 static void recall_ask_queue(struct node *n, struct recall *r)
 {
     r->asks_again = false;
     if (scheduler_want_back(n->scheduler, r->running->id, r->running->fence)) {
         r->known = false;
         r->result = RECALL_RUNNING;
-        r->done(r);
-        return;
+        recall_finish(r);
+    } else if (r->lasts && n->recalls_asking >= RECALL_WINDOW) {
+        list_push(&n->recalls_in_line, &r->link); /* node_retry_recalls */
+    } else {
+        recall_submit_to_queue(n, r);
     }
-    n->recalls++;
-    r->asked = (struct io_one){ .io_request = { .kind = IO_RECALL, .done = recall_on_queue_answer },
-                                .id = { r->running->id, r->running->fence } };
-    async_io_submit(recall_queue_of(n, r->running), &r->asked.io_request);
 }
 
 /* The external worker hears of the cancellation when it renews the lease, at the latest when the lease ends. */
@@ -220,13 +324,13 @@ void node_recall(struct node *n, struct recall *r)
         recall_leased(n, r);
         return;
     }
-    if (scheduler_unarm(n->scheduler, r->running->id, r->running->fence)) {
-        recall_settle(n, r);
+    if (r->lasts && recall_joins(n, r))
         return;
-    }
-    /* the queue may not answer for long: meanwhile the node that has it on its way there would run it itself */
-    if (r->lasts && n->setup.fleet && n->setup.shared &&
-        !scheduler_holds(n->scheduler, r->running->id, r->running->fence))
-        recall_requests_tell(n->recall_requests, r->running->id, r->running->fence);
-    recall_ask_queue(n, r);
+    if (scheduler_unarm(n->scheduler, r->running->id, r->running->fence))
+        recall_settle(n, r);
+    else if (r->lasts && n->setup.fleet && n->setup.shared &&
+             !scheduler_holds(n->scheduler, r->running->id, r->running->fence))
+        recall_tell_owner(n, r);
+    else
+        recall_ask_queue(n, r);
 }

@@ -15,7 +15,8 @@
  * then on the task does not fire, and only the store's answer is missing. So a caller that gave up knows that nothing
  * was changed here. With `lasts`, the task is taken back all the same, as soon as the queue that has it answers, and is
  * returned: the recurring task, or the run, has been changed before, and decides what becomes of it (OP_SETTLE 10 and
- * 11, port/store/runs.h 7). Its worker is asked, too, and returns it unless it has started. */
+ * 11, port/store/runs.h 7). Its worker is asked, too, and returns it unless it has started. One such recall of a
+ * claimed task is enough: a second one waits for the result of the first, and a third one ends the second. */
 #include <stdatomic.h>
 
 #include "port/async_io.h"
@@ -33,7 +34,6 @@ struct recall {
     const struct idempotency *idempotency; /* NULL: none */
     const struct audit *audit;             /* NULL: none */
     bool abort;
-    bool tells; /* done is called as soon as everybody who may have it was asked, whatever comes of it */
     bool lasts; /* it is asked for as long as the queue does not answer, also if the caller has stopped waiting */
     atomic_int *state; /* enum recall_state; NULL: the caller waits as long as it takes */
     void (*done)(struct recall *r);
@@ -41,11 +41,16 @@ struct recall {
     enum recall_result result;
     /* RECALL_RUNNING: the task runs or has just ended; else its claim has yet to arrive, or to end: ask again */
     bool known;
-    /* RECALL_RUNNING with `lasts`, and known: a worker, or with `tells` another node, was asked, and may be about to
-     * start it, for DELIVERY_HEARD_MS at most (port/queue.h) */
+    /* RECALL_RUNNING with `lasts`, and known: a worker was asked, and may be about to start it, for DELIVERY_HEARD_MS
+     * at most (port/queue.h) */
     bool told;
     bool unsure;         /* likewise: it may start at any time, as its queue cannot give it back, or did not answer */
     struct op_settle op; /* from here on the node's */
+    void (*answered)(struct recall *r); /* called instead of done when the node that holds the task has answered */
+    bool decided;                       /* it holds the task no more, or it runs the task, or the shared queue has it */
+    struct recall *second;              /* of the same claimed task: it gets this one's result */
+    struct fenced_id key;
+    bool in_window;
     struct io_one asked;
     struct io_want_back wanted;
     struct settlement settlement;

@@ -70,7 +70,6 @@ static void server_recall_on_loop(struct server *a, const void *about, void *ans
         .audit = recall_request->audit,
         .abort = recall_request->abort,
         .lasts = recall_request->lasts,
-        .tells = recall_request->tells,
         .state = &c->answer->state,
         .done = server_on_recalled,
         .result = RECALL_RUNNING,

@@ -64,6 +64,10 @@ static void store_faults_wipe_results(struct op *op)
         for (size_t i = 0; i < s->n; i++)
             s->v[i].ret_tokens = s->v[i].ret_places = -1;
     }
+    if (op->kind == OP_RECALL) {
+        struct op_recall *r = container_of(op, struct op_recall, op);
+        r->ret_refused = r->ret_handed_off = false;
+    }
     if (op->kind == OP_RECALL_LIST)
         container_of(op, struct op_recall_list, op)->ret_count = 0;
     if (ret_at[op->kind])

@@ -248,7 +248,7 @@ static void stop_recalled(struct recall *recall)
         return;
     }
     struct flow_task *t = flows_task(r->sim, recall->running->id);
-    r->unsure = r->unsure || (recall->result == RECALL_RUNNING && !recall->known);
+    r->unsure = r->unsure || (recall->result == RECALL_RUNNING && (!recall->known || recall->unsure || recall->told));
     if (t && recall->result == RECALL_RUNNING) /* also if it waits in the queue */
         t->fired_fence = recall->running->fence;
     stop_recall(r);
@@ -282,6 +282,7 @@ static void stop_recall(struct flow_request *r)
         r->recall = (struct recall){ .running = &r->running,
                                      .replace = &r->replace,
                                      .abort = r->change == RUN_CANCEL,
+                                     .lasts = r->change == RUN_PAUSE,
                                      .done = stop_recalled,
                                      .context = r };
         r->at->poked = true;

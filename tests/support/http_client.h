@@ -50,6 +50,7 @@ struct harness {
     int freed_attempts;
     struct recall_answer *_Atomic recall_waiting;
     _Atomic int recalls;
+    _Atomic int told; /* recall orders that tell */
     _Atomic bool recall_abort;
     _Atomic bool recall_known;  /* running tasks are known as running */
     _Atomic bool recall_breaks; /* the store fails right after a recall */
@@ -256,6 +257,7 @@ static inline void harness_recall(void *context, const struct recall_order *reca
     struct harness *h = context;
     h->recall_abort = recall_request->abort;
     h->recalls++;
+    h->told += recall_request->tells;
     if (h->recall_silent) {
         h->recall_waiting = answer;
         return;

@@ -201,5 +201,6 @@ enum handled calendar_reapply(struct request *q, struct str calendar)
     q->calendar_reapply_run = arena_new(&q->arena, struct calendar_reapply_run);
     *q->calendar_reapply_run = (struct calendar_reapply_run){ .q = q, .calendar = calendar };
     arena_init(&q->calendar_reapply_run->page, PAGE_ARENA);
+    q->cost = THREAD_POOL_QUICK; /* the upload was slow; a page of its tasks is not */
     return request_later(q, calendar_reapply_next_page);
 }

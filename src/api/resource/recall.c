@@ -15,7 +15,7 @@ struct recall_group {
     atomic_size_t open;           /* owners that have not answered */
     atomic_int_least64_t sure_ms; /* steady: from then on a task that a worker was asked for does not start */
     size_t n, max;
-    atomic_bool sure[]; /* of each order: whether it is certain what comes of its task */
+    atomic_bool sure[]; /* of the first max orders: whether it is certain what comes of its task */
 };
 
 /* Lives until the owner has answered and the timer has ended. */
@@ -162,7 +162,7 @@ static void recall_group_on_answer(struct recall_group *g, size_t at, const stru
     bool runs = answer->result == RECALL_RUNNING;
     if (runs && answer->told)
         recall_group_note_told(g);
-    if (!runs || (answer->known && !answer->unsure))
+    if (at < g->max && (!runs || (answer->known && !answer->unsure)))
         atomic_store(&g->sure[at], true);
     atomic_fetch_sub(&g->open, 1);
     recall_group_unref(g);
@@ -170,7 +170,7 @@ static void recall_group_on_answer(struct recall_group *g, size_t at, const stru
 
 bool recall_is_sure(const struct request *q, size_t at)
 {
-    assert(at < q->recalls->n);
+    assert(at < min_of(q->recalls->n, q->recalls->max));
     return atomic_load(&q->recalls->sure[at]);
 }
 
@@ -203,9 +203,8 @@ void recall_tell(struct request *q, const struct recall_order *order)
         w->answer.state = RECALL_GIVEN_UP;
     w->users = 1;
     w->answer.result = RECALL_RUNNING;
-    w->group = q->recalls;
+    w->group = order->tells ? q->recalls : NULL;
     if (w->group) {
-        assert(w->group->n < w->group->max);
         w->at = w->group->n++;
         atomic_fetch_add(&w->group->open, 1);
         atomic_fetch_add(&w->group->users, 1);

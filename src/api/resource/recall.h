@@ -19,8 +19,8 @@ bool recall_ask(struct request *q, const struct recall_order *order, int64_t wai
 /* The same without waiting: the owner gives the task back, or with order->abort ends it, when it can. Any thread. */
 void recall_tell(struct request *q, const struct recall_order *order);
 
-/* From here on the request asks what comes of the next max orders that it tells, which have `lasts` and `tells`. They
- * are numbered from 0 on. The thread that owns the request. */
+/* From here on the request asks what comes of the orders that it tells and that have `lasts` and `tells`. The first max
+ * of them are numbered from 0 on, for recall_is_sure. The thread that owns the request. */
 struct recall_group;
 void recall_group_begin(struct request *q, size_t max);
 void recall_group_unref(struct recall_group *g); /* NULL is fine */

@@ -1,6 +1,6 @@
-/* One round lists the claimed occurrences and recalls one after the other. A claim may be committed and not yet known
- * to its owner; then there is another round a moment later. All rounds together take at most recall_ms, and longer only
- * for occurrences that are not due yet (recall_wait_ms). The change itself is done in any case.
+/* One round lists the claimed occurrences, page by page, and recalls one after the other. A claim may be committed and
+ * not yet known to its owner; then there is another round a moment later. All rounds together take at most recall_ms,
+ * and longer only for occurrences that are not due yet (recall_wait_ms). The change itself is done in any case.
  *
  * Occurrences that are not wanted any more are PAUSED first, so that nobody claims them again. Then one change of the
  * recurring task withdraws them like those that were never claimed: they are deleted, the cursor moves back to them,
@@ -21,14 +21,19 @@ enum {
     TELL_POLL_MS = 10,
     NS_PER_MS = 1000000,
     ROW_MS = 48 * 3600 * 1000, /* more than a day with a clock change: no row of skipped times is longer */
-    ROWS_MAX = 16
+    ROWS_MAX = 16,
+    PAGE = 100, /* occurrences, with their payloads */
+    PAGE_ARENA = 256 << 20
 };
 
 struct withdrawal {
     struct request *q;
     const struct task *parent;
     int64_t begun_ns;
+    struct arena page; /* of `claimed` */
     struct tasks claimed;
+    bool has_more;      /* claimed occurrences: `claimed` is a page of them */
+    struct uuid before; /* if so: where the next page begins; nil: with the newest */
     size_t at;
     struct task replace;
     struct task now; /* the recurring task, to withdraw what was paused */
@@ -183,6 +188,7 @@ static enum handled withdraw_end(struct withdrawal *w)
         left_ms = max_of(left_ms, recall_sure_in_ms(w->q));
     if (left_ms > 0)
         return withdraw_end_in(w, left_ms);
+    arena_release(&w->page);
     return w->then ? request_later(w->q, w->then) : HANDLED_DONE;
 }
 
@@ -287,17 +293,34 @@ static enum handled withdraw_paused(struct request *q, struct reader *r)
     return request_submit(q, withdraw_on_withdrawn);
 }
 
+/* The page from w->before on. */
 static enum err withdraw_list_claimed(struct withdrawal *w, struct reader *r)
 {
     struct error e = { 0 };
     struct task_page page = { 0 };
-    struct task_filter f = {
-        .tenant = w->parent->tenant, .parent = w->parent->id, .states = 1U << TASK_RUNNING, .limit = LIST_MAX
-    };
+    struct task_filter f = { .tenant = w->parent->tenant,
+                             .parent = w->parent->id,
+                             .states = 1U << TASK_RUNNING,
+                             .before = w->before,
+                             .limit = PAGE };
     w->q->now_ms = clock_wall_ms(w->q->server->setup.clock);
-    enum err rc = reader_list(r, &f, &w->q->arena, &page, &e);
+    arena_reset(&w->page);
+    enum err rc = reader_list(r, &f, &w->page, &page, &e);
     w->claimed = page.tasks;
+    w->has_more = page.more;
+    w->before = page.more ? page.next_before : (struct uuid){ { 0 } };
     return rc;
+}
+
+static void withdraw_tell_page(struct withdrawal *w)
+{
+    for (size_t i = 0; i < w->claimed.n; i++) {
+        const struct task *t = &w->claimed.v[i];
+        if (withdraw_keeps(w, t))
+            continue;
+        w->replace = withdraw_replacement(w, t);
+        recall_tell(w->q, &(struct recall_order){ .running = t, .replace = &w->replace, .lasts = true, .tells = true });
+    }
 }
 
 /* The time is over, and not all owners have answered: some have many tasks, or a queue is slow. All that is left is
@@ -305,18 +328,24 @@ static enum err withdraw_list_claimed(struct withdrawal *w, struct reader *r)
 static enum handled withdraw_tell_rest(struct request *q, struct reader *r)
 {
     struct withdrawal *w = q->withdrawal;
+    if (!w->told) {
+        w->before = (struct uuid){ { 0 } };
+        recall_group_begin(q, 0);
+    }
+    w->told = true;
     if (withdraw_list_claimed(w, r))
         return withdraw_end(w); /* the change is made, and the answer says so */
-    w->told = true;
-    recall_group_begin(q, w->claimed.n);
-    for (size_t i = 0; i < w->claimed.n; i++) {
-        const struct task *t = &w->claimed.v[i];
-        if (withdraw_keeps(w, t))
-            continue;
-        w->replace = withdraw_replacement(w, t);
-        recall_tell(q, &(struct recall_order){ .running = t, .replace = &w->replace, .lasts = true, .tells = true });
-    }
-    return withdraw_end(w);
+    withdraw_tell_page(w);
+    return w->has_more ? request_later(q, withdraw_tell_rest) : withdraw_end(w);
+}
+
+static enum handled withdraw_next_page(struct request *q, struct reader *r)
+{
+    struct withdrawal *w = q->withdrawal;
+    if (withdraw_list_claimed(w, r))
+        return withdraw_end(w); /* the change is made, and the answer says so */
+    w->at = 0;
+    return withdraw_recall_next(w);
 }
 
 static enum handled withdraw_recall_next(struct withdrawal *w)
@@ -338,6 +367,8 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
         else if (wait_ms <= 0) /* an owner that was held up hears of it before it fires */
             recall_tell(w->q, &order);
     }
+    if (w->has_more)
+        return request_later(w->q, withdraw_next_page);
     if (w->paused && !w->failed)
         return request_later(w->q, withdraw_paused);
     const struct api_limits *l = &w->q->server->limits;
@@ -356,11 +387,9 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
 static enum handled withdraw_run(struct request *q, struct reader *r)
 {
     struct withdrawal *w = q->withdrawal;
-    if (withdraw_list_claimed(w, r))
-        return withdraw_end(w); /* the change is made, and the answer says so */
-    w->at = 0;
+    w->before = (struct uuid){ { 0 } };
     w->again = w->unfired = false;
-    return withdraw_recall_next(w);
+    return withdraw_next_page(q, r);
 }
 
 enum handled withdraw_claimed_then(struct request *q, const struct task *parent, int64_t from_ms, route_handler *then)
@@ -369,6 +398,7 @@ enum handled withdraw_claimed_then(struct request *q, const struct task *parent,
     if (!q->withdrawal)
         q->withdrawal = arena_new(&q->arena, struct withdrawal);
     *q->withdrawal = (struct withdrawal){ .from_ms = from_ms, .then = then };
+    arena_init(&q->withdrawal->page, PAGE_ARENA);
     q->withdrawal->q = q;
     q->withdrawal->parent = parent;
     q->withdrawal->begun_ns = clock_steady_ns(s->setup.clock);

@@ -42,7 +42,8 @@ struct recall_order {
     const struct idempotency *record; /* NULL: none */
     const struct audit *audit;        /* NULL: none */
     bool abort;
-    bool lasts, tells; /* as of struct recall (node/recall.h) */
+    bool lasts; /* as of struct recall (node/recall.h) */
+    bool tells; /* the request asks what comes of it (recall_group_begin) */
 };
 
 struct recall_answer {

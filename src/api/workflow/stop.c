@@ -28,6 +28,7 @@
 enum {
     STOP_ROWS = 1000,
     STOP_ARENA = 4 << 20,
+    STOP_READS_MAX = 100, /* rows that are read one by one, before requests of others have their turn */
     STOPPED_ANYWAY = 100,
     STOPPED_LATE_MS = 5000,
     CHECK_MS = 10,
@@ -55,9 +56,10 @@ struct stopping {
     struct fenced_id *claimed; /* steps that are RUNNING under a claim */
     size_t claimed_count, claimed_cap;
     bool claimed_is_cut; /* there are more */
+    size_t read;         /* so many of `claimed` were read to be asked for */
     size_t told,
-        certain; /* of `claimed`: their owners were asked; of the first ones it is certain what comes of them */
-    bool has_told;
+        certain;   /* of `claimed`: their owners were asked; of the first ones it is certain what comes of them */
+    bool has_told; /* it has begun to ask */
     struct task replace;
     int64_t until_ns;
     bool nudged;
@@ -204,20 +206,28 @@ static enum err stopping_read_claimed(struct stopping *s, struct reader *r, stru
     return rc == ERR_NOT_FOUND ? ERR_OK : rc;
 }
 
-/* Asks for all claimed steps, and keeps those in `claimed`. The planner sees itself that a control step is stopped. */
+static void stopping_begin_to_tell(struct stopping *s)
+{
+    s->has_told = true;
+    s->read = s->told = s->certain = 0;
+    if (s->action == ACTION_PAUSE)
+        recall_group_begin(s->q, s->claimed_count);
+    if (s->action == ACTION_RESUME)
+        s->read = s->claimed_count;
+}
+
+/* Asks for the next claimed steps, and keeps those in `claimed`. The planner sees itself that a control step is
+ * stopped. */
 static enum err stopping_tell(struct stopping *s, struct reader *r, struct error *e)
 {
     bool is_pause = s->action == ACTION_PAUSE;
+    size_t end = min_of(s->claimed_count, s->read + STOP_READS_MAX);
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, STOP_ARENA);
-    s->has_told = true;
-    s->told = s->certain = 0;
-    if (is_pause)
-        recall_group_begin(s->q, s->claimed_count);
-    for (size_t i = 0; s->action != ACTION_RESUME && i < s->claimed_count; i++) {
+    for (; s->read < end; s->read++) {
         struct task t;
         bool runs;
-        if (stopping_read_claimed(s, r, s->claimed[i].id, &a, &t, &runs, e))
+        if (stopping_read_claimed(s, r, s->claimed[s->read].id, &a, &t, &runs, e))
             return e->code;
         if (!runs)
             continue;
@@ -231,11 +241,20 @@ static enum err stopping_tell(struct stopping *s, struct reader *r, struct error
     return ERR_OK;
 }
 
-static enum handled stopping_recall(struct request *q, struct reader *r)
+static enum handled stopping_tell_next(struct request *q, struct reader *r)
 {
+    struct stopping *s = q->stopping;
     struct error e = { 0 };
     q->now_ms = clock_wall_ms(q->server->setup.clock);
-    return stopping_tell(q->stopping, r, &e) ? request_fail(q, &e) : stopping_check(q, r);
+    if (stopping_tell(s, r, &e))
+        return request_fail(q, &e);
+    return s->read < s->claimed_count ? request_later(q, stopping_tell_next) : stopping_check(q, r);
+}
+
+static enum handled stopping_recall(struct request *q, struct reader *r)
+{
+    stopping_begin_to_tell(q->stopping);
+    return stopping_tell_next(q, r);
 }
 
 static void stopping_on_timer(struct timer *timer)
@@ -380,11 +399,13 @@ static enum err stopping_count_certain(struct stopping *s, struct reader *r, str
 {
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, STOP_ARENA);
-    for (; s->certain < s->told; s->certain++) {
+    for (size_t reads = 0; s->certain < s->told; s->certain++) {
         struct task t;
         bool runs;
         if (recall_is_sure(s->q, s->certain))
             continue;
+        if (++reads > STOP_READS_MAX) /* the next check goes on */
+            return ERR_OK;
         if (stopping_read_claimed(s, r, s->claimed[s->certain].id, &a, &t, &runs, e))
             return e->code;
         if (runs)

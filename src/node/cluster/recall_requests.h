@@ -8,7 +8,8 @@
  *  - a task that has not fired is returned: SCHEDULED, and not due for RECALL_REQUESTS_BACK_MS, so that the other
  *    node has time for its change and nothing is lost if that node dies;
  *  - with `abort`, the task is cancelled, whether it has fired or not;
- *  - otherwise the task stays where it is. */
+ *  - a task that it may still start, but cannot take back at this moment, is looked at again;
+ *  - otherwise the task stays where it is, and the request is refused: the task has started. */
 #include "core/time/moment.h"
 #include "node/recall.h"
 
@@ -18,13 +19,13 @@ enum {
     RECALL_REQUESTS_GIVE_UP_MS = 1000, /* for a request that nobody waits for */
     RECALL_REQUESTS_WAIT_MS = 12000,   /* then the caller has been answered long before */
     RECALL_REQUESTS_BACK_MS = 1000,    /* a returned task is not due before */
-    RECALL_REQUESTS_MAX = 256,         /* read at once */
+    RECALL_REQUESTS_MAX = 256,         /* read at once: a page */
 };
 
 enum recall_grant {
     RECALL_REQUEST_DONE,
     RECALL_REQUEST_REFUSED,
-    RECALL_REQUEST_UNKNOWN /* the claim of this task has yet to arrive here: ask again */
+    RECALL_REQUEST_UNKNOWN /* the claim of this task has yet to arrive here, or it may still start: ask again */
 };
 
 struct recall_requests_setup {
@@ -39,11 +40,13 @@ struct recall_requests;
 struct recall_requests *recall_requests_new(const struct recall_requests_setup *setup);
 void recall_requests_free(struct recall_requests *q); /* idle; NULL is fine */
 
-/* Requests a task that this node does not hold. r->done gets RECALL_FREED or RECALL_RUNNING. */
+/* Requests a task that this node does not hold. r->answered gets RECALL_FREED or RECALL_RUNNING, or r->done, if that
+ * is NULL. With r->lasts, it gets RECALL_RUNNING as soon as r->decided is known, or, with known false, if the owner has
+ * not answered for RECALL_REQUESTS_GIVE_UP_MS since the store has the request. The request stays with the task. */
 void recall_requests_ask(struct recall_requests *q, struct recall *r);
 
-/* The same without waiting for the result: the request stays with the task for its owner. */
-void recall_requests_tell(struct recall_requests *q, struct uuid task, int64_t fence);
+/* The same, but the first answer of the store is passed on: with r->lasts, and unless r->decided, ask again. */
+void recall_requests_tell(struct recall_requests *q, struct recall *r);
 
 /* Another run, scheduled for by_scheduled_ms, replaces the task: it is to be cancelled, wherever it is. 0: a user
  * cancels it. Nobody waits for the result. */
@@ -55,6 +58,9 @@ void recall_requests_on_returned(struct recall_requests *q);
 /* All requests that were in the store at this time (steady) have been granted or refused. A claim that has not come a
  * while later does not come any more. */
 bool recall_requests_has_read(const struct recall_requests *q, int64_t at_ms);
+
+/* From here on the store is not asked again if it fails. */
+void recall_requests_stop(struct recall_requests *q);
 
 int64_t recall_requests_step(struct recall_requests *q, struct moment now); /* when to call again */
 bool recall_requests_is_idle(const struct recall_requests *q);

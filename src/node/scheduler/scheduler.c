@@ -304,6 +304,13 @@ bool scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence)
     return planned;
 }
 
+bool scheduler_may_start(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    const struct held *h = scheduler_find_held(s, id, fence);
+    bool opened = h && h->armed && h->armed->task->target == TARGET_WORKFLOW;
+    return h && !opened && h->where != HELD_QUEUED && h->where != HELD_ENDED;
+}
+
 bool scheduler_is_opened(const struct scheduler *s, struct uuid id, int64_t fence)
 {
     const struct held *h = scheduler_find_held(s, id, fence);

@@ -678,6 +678,16 @@ bool worker_recall(struct worker *w, struct uuid id, int64_t fence)
     return j != NULL;
 }
 
+bool worker_return(struct worker *w, struct uuid id, int64_t fence, const struct outcome *returned)
+{
+    assert_owned(&w->owner);
+    assert(returned->kind == OUTCOME_RETURNED);
+    struct job *j = worker_take_off_line(w, &(struct fenced_id){ id, fence });
+    if (j)
+        worker_add_outcome(w, j, returned);
+    return j != NULL;
+}
+
 void worker_disown(struct worker *w)
 {
     assert_owned(&w->owner);

@@ -87,6 +87,8 @@ bool worker_abort(struct worker *w, struct uuid id, int64_t fence);
 /* Takes a parked task back: it does not start and is not reported. False: it is not parked here. Only if async_io
  * answers at once. */
 bool worker_recall(struct worker *w, struct uuid id, int64_t fence);
+/* The same, but it is reported, as RETURNED. With any async_io. */
+bool worker_return(struct worker *w, struct uuid id, int64_t fence, const struct outcome *returned);
 
 /* A later run replaces this task, and `why` says so: it is asked to end, or will not start if it has yet to be taken.
  * The worker remembers that until worker_settled. */

@@ -231,7 +231,9 @@ bool settle_in_schedule(const struct settle_schedule *of, struct settlement *v);
  *  4. Repeated, it stays one request. It aborts if either asked to abort. It names the replacing run if either does;
  *     the later name counts.
  *  5. The worker that leases a task learns of the request when it renews its lease (OP_LEASE_RENEW); the node does
- *  not. */
+ *  not.
+ *  6. ret_refused: ret_owner has refused the request (OP_RECALL_LIST 3). ret_handed_off: the claim was handed off to a
+ *     queue (OP_HANDOFF). If that is in the same transaction, it may still be false. */
 struct op_recall {
     struct op op;
     struct uuid id;
@@ -240,12 +242,17 @@ struct op_recall {
     int64_t by_scheduled_ms; /* of the run that replaces it; 0: it is not replaced */
     int64_t now_ms;
     struct uuid ret_owner;
+    bool ret_refused, ret_handed_off;
 };
 
 enum err recall_too_late(struct error *e); /* rule 3, for stores */
 
-/* OP_RECALL_LIST - reads the recall requests for tasks that a node holds, at most max, in no order. Requests that have
- * ended (OP_RECALL 1) are deleted on the way. */
+/* OP_RECALL_LIST - reads the recall requests for tasks that a node holds, and notes which of them the node refuses.
+ *
+ *  1. ret has the requests for tasks with an id above `after`, at most max, by task id.
+ *  2. ret has no request that is over (OP_RECALL 1), and none that was refused, unless it aborts.
+ *  3. First, the requests for the tasks `refused` under those fences are refused: the tasks run. A store may leave some
+ *     of them as they are if another transaction changes them at that moment; they are in the next list again. */
 struct recall_request {
     struct uuid id;
     int64_t fence;
@@ -256,7 +263,10 @@ struct recall_request {
 struct op_recall_list {
     struct op op;
     struct uuid node;
+    struct uuid after; /* nil: from the first on */
     size_t max;
+    const struct fenced_id *refused;
+    size_t refused_count;
     struct recall_request *ret;
     size_t ret_count;
 };

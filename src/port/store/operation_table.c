@@ -142,13 +142,18 @@ static void check_recall_result(const struct op *op)
 
 static void check_recall_list(const struct op *op)
 {
-    assert(((const struct op_recall_list *)op)->max > 0);
+    const struct op_recall_list *l = (const struct op_recall_list *)op;
+    assert(l->max > 0);
+    for (size_t i = 0; i < l->refused_count; i++)
+        assert(l->refused[i].fence > 0);
 }
 
 static void check_recall_list_result(const struct op *op)
 {
     const struct op_recall_list *l = (const struct op_recall_list *)op;
     assert(l->ret_count <= l->max);
+    for (size_t i = 0; i < l->ret_count; i++)
+        assert(uuid_cmp(l->ret[i].id, i ? l->ret[i - 1].id : l->after) > 0);
 }
 
 static void check_handoff(const struct op *op)

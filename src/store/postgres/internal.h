@@ -342,6 +342,10 @@ extern const struct pg_statement pg_drop_places;
     "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " recall_request ".task_id AND t.state = " SQL_RUNNING              \
     " AND t.claim_id IS NOT NULL AND t.fence = " recall_request ".fence OFFSET 0)"
 
+/* The task's node has to look at a recall request. */
+#define SQL_RECALL_UNREFUSED(recall_request)                                                                           \
+    "(" recall_request ".abort OR " recall_request ".refused_fence <> " recall_request ".fence)"
+
 /* ---- settings of the whole cluster (cluster_settings.c) ---- */
 
 /* The fingerprints of keys, and reading them. */

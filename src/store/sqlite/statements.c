@@ -24,12 +24,13 @@
 #define DUE     "FROM tasks INDEXED BY tasks_due WHERE " SQL_NEAR "AND lane = ?1 "
 
 /* ORPHANED: claims of nodes that are not alive. STILL_RUNS: the task of a recall request is still RUNNING under the
- * same fence. */
+ * same fence. UNREFUSED: its node has to look at it. */
 #define ORPHANED "FROM claims WHERE node <> ?1 AND node NOT IN (SELECT id FROM nodes WHERE NOT dead) AND hold = 0"
 #define HANDED   "FROM claims INDEXED BY claims_hold WHERE hold > 0 AND hold = 1 "
 #define STILL_RUNS                                                                                                     \
     "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = wishes.task_id AND t.state = " SQL_RUNNING                          \
     " AND t.fence = wishes.fence AND NOT t.links & 16)"
+#define UNREFUSED "(abort OR refused_fence <> fence)"
 #define LEASED(index)                                                                                                  \
     "task_leases AS l INDEXED BY " index " CROSS JOIN tasks AS t "                                                     \
     "ON t.id = l.task_id AND t.state = " SQL_RUNNING " AND t.fence = l.fence "
@@ -348,16 +349,18 @@ const char *const sqlite_writer_statements[] = {
     [ST_PLACES_GIVE_UP] = "DELETE FROM places WHERE key = ? AND node = ?",
     [ST_PLACES_OF_DEAD] = "DELETE FROM places WHERE node NOT IN (SELECT id FROM nodes WHERE NOT dead) "
                           "AND node NOT IN (SELECT node " HANDED ")",
-    [ST_RECALL_OWNER] = "SELECT c.node, c.hold = 2 FROM tasks AS t CROSS JOIN claims AS c ON c.id = t.claim_id "
+    [ST_RECALL_OWNER] = "SELECT c.node, c.hold FROM tasks AS t CROSS JOIN claims AS c ON c.id = t.claim_id "
                         "WHERE t.id = ?1 AND t.state = " SQL_RUNNING " AND t.fence = ?2",
     [ST_RECALL] = "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
                   "VALUES (?1, ?2, ?3, ?4, ?6, ?5) ON CONFLICT (task_id) DO UPDATE SET "
                   "by_scheduled_ms = CASE WHEN ?6 = 0 AND fence = ?3 THEN by_scheduled_ms ELSE ?6 END, "
                   "abort = ?4 OR (fence = ?3 AND abort), node = ?2, fence = ?3, created_ms = ?5",
-    [ST_RECALL_EXISTS] = "SELECT 1 FROM wishes WHERE node = ?1 AND " STILL_RUNS " LIMIT 1",
+    [ST_RECALL_REFUSED] = "SELECT refused_fence = fence FROM wishes WHERE task_id = ?",
+    [ST_RECALL_EXISTS] = "SELECT 1 FROM wishes WHERE node = ?1 AND " UNREFUSED " AND " STILL_RUNS " LIMIT 1",
     [ST_RECALLS_DELETE_OVER] = "DELETE FROM wishes WHERE node = ?1 AND NOT " STILL_RUNS,
-    [ST_RECALLS_COUNT] = "SELECT count(*) FROM wishes WHERE node = ?",
-    [ST_RECALLS] = "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes WHERE node = ?",
+    [ST_RECALL_REFUSE] = "UPDATE wishes SET refused_fence = fence WHERE task_id = ? AND fence = ?",
+    [ST_RECALLS] = "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes "
+                   "WHERE node = ?1 AND task_id > ?2 AND " UNREFUSED " AND " STILL_RUNS " ORDER BY task_id LIMIT ?3",
     /* purge: purge.c */
     [ST_ENDED_INSERT] = "INSERT INTO ended (completed_ms, tasks) VALUES (?, ?)",
     [ST_ENDED_OLDEST] = "SELECT rowid, tasks FROM ended INDEXED BY ended_at WHERE completed_ms < ? "

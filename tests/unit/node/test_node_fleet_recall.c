@@ -157,7 +157,7 @@ static void a_recall_that_lasts_asks_the_worker_that_has_the_task_and_says_so(vo
     rest(w);
     take_all(w, &a);
     struct recall r = wanted_back(w, &t, &a);
-    r.lasts = r.tells = true;
+    r.lasts = true;
     node_recall(w->node, &r);
     rest(w);
     assert_int_equal(recalls_done, 1);
@@ -166,6 +166,97 @@ static void a_recall_that_lasts_asks_the_worker_that_has_the_task_and_says_so(vo
     struct taken taken = take_all(w, &a);
     assert_int_equal(taken.abort_count, 0);
     assert_int_equal(taken.wanted_count, 1);
+}
+
+/* Users try again while the queue is down. */
+static void of_one_claimed_task_at_most_two_recalls_that_last_wait(void **state)
+{
+    enum { TRIES = 4 };
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    atomic_int given_up = RECALL_GIVEN_UP;
+    struct recall r[TRIES];
+    for (size_t i = 0; i < TRIES; i++) {
+        int before = recalls_done;
+        r[i] = wanted_back(w, &t, &a);
+        recalls_done = i ? before : 0;
+        r[i].lasts = true;
+        r[i].state = &given_up;
+        node_recall(w->node, &r[i]);
+        step_at(w, w->now_ms + 300);
+        refuse(&hand, IO_RECALL, false);
+        assert_null(find_io_request(&hand, IO_RECALL));
+    }
+    assert_int_equal(recalls_done, TRIES - 2);
+    assert_false(r[1].known || r[2].known);
+    rest_at(w, w->now_ms + 300);
+    assert_int_equal(recalls_done, TRIES);
+    assert_true(r[0].result == RECALL_ANSWERED && r[TRIES - 1].result == RECALL_FREED);
+}
+
+/* More at once would delay what else the queue is asked. */
+static void few_of_many_recalls_that_last_ask_the_queue_at_once(void **state)
+{
+    enum { TASKS = 50, WINDOW = 16 };
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    struct task row[TASKS], replace[TASKS];
+    struct recall r[TASKS];
+    arena_init(&a, 1 << 20);
+    for (int i = 0; i < TASKS; i++)
+        row[i] = task_due(w, 1 + i, NOW);
+    rest(w);
+    recalls_done = 0;
+    for (int i = 0; i < TASKS; i++) {
+        replace[i] = row[i] = row_of(w, &row[i], &a);
+        replace[i].state = TASK_CANCELLED;
+        replace[i].version++;
+        r[i] = (struct recall){ .running = &row[i], .replace = &replace[i], .lasts = true, .done = recall_done };
+        node_recall(w->node, &r[i]);
+    }
+    size_t n = 0;
+    list_each (&hand.io_requests, link)
+        n += container_of(link, struct io_request, link)->kind == IO_RECALL;
+    assert_int_equal(n, WINDOW);
+    rest(w);
+    assert_int_equal(recalls_done, TASKS);
+    for (int i = 0; i < TASKS; i++)
+        assert_int_equal(row_of(w, &row[i], &a).state, TASK_CANCELLED);
+}
+
+/* As if the push had yet to reach it. */
+static void queue_has_nothing(enum io_kind kind)
+{
+    struct io_request *e = next_io_request(&hand, kind);
+    e->rc = ERR_OK;
+    e->done(e);
+}
+
+static void the_queue_is_asked_again_when_the_node_that_pushes_the_task_has_answered(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    struct recall r = wanted_back(w, &t, &a);
+    r.lasts = true;
+    node_on_settled_elsewhere(w->node, &(struct fenced_id){ t.id, 1 }, 1); /* as if it were another node's */
+    node_recall(w->node, &r);
+    struct op *first = next_op(w, OP_RECALL);
+    apply_op(w, first);
+    container_of(first, struct op_recall, op)->ret_handed_off = false;
+    first->done(first);
+    queue_has_nothing(IO_RECALL);
+    queue_has_nothing(IO_WANT_BACK);
+    assert_int_equal(recalls_done, 0);
+    rest(w);
+    assert_int_equal(recalls_done, 1);
+    assert_int_equal(recall_result_of, RECALL_DONE);
+    assert_int_equal(row_of(w, &t, &a).state, TASK_CANCELLED);
 }
 
 int main(void)
@@ -180,6 +271,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             the_node_that_has_the_task_hears_of_a_recall_that_lasts_though_the_queue_does_not_answer, setup_several,
             teardown_fleet),
+        T(of_one_claimed_task_at_most_two_recalls_that_last_wait),
+        T(few_of_many_recalls_that_last_ask_the_queue_at_once),
+        cmocka_unit_test_setup_teardown(the_queue_is_asked_again_when_the_node_that_pushes_the_task_has_answered,
+                                        setup_several, teardown_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -267,6 +267,48 @@ static void who_meets_others_at_their_tasks_leaves_them_to_it_for_a_while(void *
     assert_true(is_running(w, &yours));
 }
 
+/* ---- recall requests of others ---- */
+
+static struct task call_due(struct world *w, int n)
+{
+    struct task t = plain_task(n, NOW);
+    t.target = TARGET_HTTP;
+    t.target_config = S("{\"url\":\"https://a.example/\"}");
+    return add_task(w, t);
+}
+
+/* Another node requests it. Returns what the store says of the request that is there by then. */
+static struct op_recall request_from_elsewhere(struct world *w, struct uuid task)
+{
+    struct op_recall op = { .op.kind = OP_RECALL, .id = task, .fence = read_task(w, task).fence, .now_ms = w->now_ms };
+    arena_init(&op.op.arena, 4096);
+    apply_op(w, &op.op);
+    arena_release(&op.op.arena);
+    return op;
+}
+
+static void what_waits_for_its_host_is_given_back_and_what_runs_is_refused(void **state)
+{
+    struct world *w = *state;
+    w->runner.host_calls_max = 1;
+    settle_down(w);
+    struct task runs = call_due(w, 1), parked = call_due(w, 2);
+    settle_down(w);
+    assert_true(is_running(w, &runs));
+    assert_false(is_running(w, &parked));
+    assert_int_equal(state_of(w, parked.id), TASK_RUNNING);
+    assert_false(request_from_elsewhere(w, runs.id).ret_refused);
+    request_from_elsewhere(w, parked.id);
+    node_on_recall_request(w->node);
+    settle_down(w);
+    assert_int_equal(state_of(w, parked.id), TASK_SCHEDULED);
+    assert_true(read_task(w, parked.id).due_ms > w->now_ms);
+    assert_true(request_from_elsewhere(w, runs.id).ret_refused);
+    end_run(w, OUTCOME_OK);
+    settle_down(w);
+    assert_int_equal(w->run_count, 0);
+}
+
 int main(void)
 {
 #define node_test(f) cmocka_unit_test_setup_teardown(f, setup_shared, teardown)
@@ -282,6 +324,7 @@ int main(void)
         node_test(who_joins_others_takes_nothing_back_that_they_are_about_to_run),
         node_test(tasks_of_others_are_taken_when_they_are_late),
         node_test(who_meets_others_at_their_tasks_leaves_them_to_it_for_a_while),
+        node_test(what_waits_for_its_host_is_given_back_and_what_runs_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

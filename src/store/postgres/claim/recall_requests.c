@@ -17,16 +17,28 @@ static const struct pg_statement make_recall_request = {
             "by_scheduled_ms = CASE WHEN excluded.by_scheduled_ms = 0 AND wishes.fence = excluded.fence "
             "THEN wishes.by_scheduled_ms ELSE excluded.by_scheduled_ms END, "
             "abort = excluded.abort OR (wishes.fence = excluded.fence AND wishes.abort) "
-            "RETURNING (SELECT c.node FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id WHERE t.id = $1)"
+            "RETURNING (SELECT c.node FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id WHERE t.id = $1), "
+            "(SELECT c.hold = 1 FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id WHERE t.id = $1), "
+            "wishes.refused_fence = wishes.fence"
 };
 static const struct pg_statement drop_recall_requests = {
     "wishes_drop",
     "DELETE FROM wishes AS w USING wishes AS over WHERE w.task_id = over.task_id AND w.fence = over.fence "
     "AND over.node = $1 AND NOT " SQL_RECALL_RUNS("over")
 };
-static const struct pg_statement list_recall_requests = { "wishes",
-                                                          "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes "
-                                                          "WHERE node = $1 LIMIT $2" };
+/* Another node may renew several of them in one transaction, in any order. So a locked row is left for the next time:
+ * waiting for it could be a deadlock. */
+static const struct pg_statement refuse_recall_requests = {
+    "wishes_refuse",
+    "UPDATE wishes AS w SET refused_fence = w.fence FROM (SELECT v.task_id FROM unnest($1, $2) AS x(task, was) "
+    "JOIN wishes AS v ON v.task_id = x.task AND v.fence = x.was FOR UPDATE OF v SKIP LOCKED) AS free "
+    "WHERE w.task_id = free.task_id"
+};
+static const struct pg_statement list_recall_requests = {
+    "wishes", "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes AS w "
+              "WHERE node = $1 AND task_id > coalesce($2, " NOBODY
+              ") AND " SQL_RECALL_UNREFUSED("w") " AND " SQL_RECALL_RUNS("w") " ORDER BY task_id LIMIT $3"
+};
 
 /* The task's node gets a notice after the commit. If the transaction recalls tasks of several nodes, all nodes do. */
 static void pg_recall_note(struct store_postgres *s, struct uuid owner)
@@ -50,20 +62,38 @@ enum err postgres_recall(struct store_postgres *s, struct op *base)
     if (r.rows == 0)
         return recall_too_late(&base->error);
     op->ret_owner = pg_uuid(&r, 0, 0);
+    op->ret_handed_off = pg_bool(&r, 0, 1);
+    op->ret_refused = pg_bool(&r, 0, 2);
     pg_recall_note(s, op->ret_owner);
     return ERR_OK;
 }
 
-/* It deletes only requests that are over: no savepoint is needed if the result does not fit into the arena. */
+static enum err pg_recall_refuse(struct store_postgres *s, const struct op_recall_list *op, struct error *e)
+{
+    struct pg_params *p = &s->params;
+    if (!op->refused_count)
+        return ERR_OK;
+    pg_params_reset(p);
+    pg_add_members(p, op->refused, op->refused_count, id);
+    pg_add_members(p, op->refused, op->refused_count, fence);
+    return pg_queue(&s->conn, &refuse_recall_requests, p, e);
+}
+
+/* If the result does not fit into the arena, what it deletes and notes is true all the same: no savepoint is needed.
+ * Those that are over are deleted once for all pages. */
 enum err postgres_recall_list(struct store_postgres *s, struct op *base)
 {
     struct op_recall_list *op = (struct op_recall_list *)base;
     struct error *e = &base->error;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    if (pg_send(&s->conn, &drop_recall_requests, pg_node_params(s, op->node), e))
+    if (pg_recall_refuse(s, op, e))
         return e->code;
-    pg_add_i64(&s->params, (int64_t)op->max);
-    if (pg_send(&s->conn, &list_recall_requests, &s->params, e) || pg_get(&s->conn, NULL, e) || pg_get(&s->conn, &r, e))
+    struct pg_params *p = pg_node_params(s, op->node);
+    if (uuid_is_nil(op->after) && pg_queue(&s->conn, &drop_recall_requests, p, e))
+        return e->code;
+    pg_add_uuid(p, op->after);
+    pg_add_i64(p, (int64_t)op->max);
+    if (pg_run(&s->conn, &list_recall_requests, p, &r, e))
         return e->code;
     struct recall_request *v = arena_array(&base->arena, struct recall_request, (size_t)r.rows);
     if (!v)

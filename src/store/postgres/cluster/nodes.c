@@ -43,11 +43,12 @@ static const struct pg_statement list_nodes = {
                                       "ORDER BY dead, CASE WHEN dead THEN -joined_ms END, id"
 };
 static const struct pg_statement read_status = {
-    "node_look_around", "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND dead), "
-                        "EXISTS (SELECT 1 FROM wishes AS w WHERE w.node = $1 AND " SQL_RECALL_RUNS(
-                            "w") "), "
-                                 "EXISTS (SELECT 1 FROM claims AS c WHERE c.hold = 0 AND c.node <> $1 AND NOT " LIVES(
-                                     "c.node") "), " CLOCK_US
+    "node_look_around",
+    "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND dead), "
+    "EXISTS (SELECT 1 FROM wishes AS w WHERE w.node = $1 AND " SQL_RECALL_UNREFUSED("w") " AND " SQL_RECALL_RUNS(
+        "w") "), "
+             "EXISTS (SELECT 1 FROM claims AS c WHERE c.hold = 0 AND c.node <> $1 AND NOT " LIVES(
+                 "c.node") "), " CLOCK_US
 };
 static const struct pg_statement list_workers = { "worker_groups",
                                                   "SELECT 0, " WORKER_KIND_NAMES ", sum(slots)::bigint, count(*) "

@@ -162,6 +162,10 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_NODE_DEAD: return number_same("buried", a->bury.ret_marked_dead, b->bury.ret_marked_dead);
     case OP_LIMIT_TAKE: return same_shares(&a->share, &b->share, why);
     case OP_RECALL:
+        if (a->recall_request.ret_refused != b->recall_request.ret_refused)
+            return differ("a recall request: whether it was refused");
+        if (b->recall_request.ret_handed_off && !a->recall_request.ret_handed_off)
+            return differ("a recall request: the claim was not handed off");
         return uuid_eq(a->recall_request.ret_owner, b->recall_request.ret_owner) || differ("a wish: the owner");
     case OP_RECALL_LIST: return same_recall_requests(&a->recall_requests, &b->recall_requests, why);
     case OP_HANDED_OFF:

@@ -93,9 +93,21 @@ void model_make_recall(struct model *m, union any_op *op)
 
 void model_make_recall_list(struct model *m, union any_op *op)
 {
+    enum { REFUSED_MAX = 3 };
+    struct task t = { 0 };
+    struct fenced_id *refused = arena_array(&m->arena, struct fenced_id, REFUSED_MAX);
+    size_t n = 0;
+    for (size_t i = chance(m, 30) ? below(m, REFUSED_MAX + 1) : 0; i > 0; i--)
+        if (model_look(m, &t) && t.fence > 0)
+            refused[n++] = (struct fenced_id){ t.id, t.fence };
+    if (!chance(m, 20) || !model_look(m, &t))
+        t.id = (struct uuid){ { 0 } };
     op->recall_requests = (struct op_recall_list){ .op.kind = OP_RECALL_LIST,
                                                    .node = model_node(m),
-                                                   .max = chance(m, 20) ? 1 + below(m, 2) : 100 };
+                                                   .after = t.id,
+                                                   .max = chance(m, 20) ? 1 + below(m, 2) : 100,
+                                                   .refused = refused,
+                                                   .refused_count = n };
 }
 
 void model_saw_nodes(struct model *m, const struct op_heartbeat *op)
@@ -166,19 +178,10 @@ bool same_shares(const struct op_limit_take *a, const struct op_limit_take *b, c
     return true;
 }
 
-static int by_task(const void *a, const void *b)
-{
-    return uuid_cmp(((const struct recall_request *)a)->id, ((const struct recall_request *)b)->id);
-}
-
 bool same_recall_requests(const struct op_recall_list *a, const struct op_recall_list *b, char why[WHY_MAX])
 {
     if (a->ret_count != b->ret_count)
         return differ("%zu and %zu wishes", a->ret_count, b->ret_count);
-    if (a->ret_count == a->max || a->ret_count == 0) /* which ones come when there are more is not said */
-        return true;
-    qsort(a->ret, a->ret_count, sizeof *a->ret, by_task);
-    qsort(b->ret, b->ret_count, sizeof *b->ret, by_task);
     for (size_t i = 0; i < a->ret_count; i++)
         if (!uuid_eq(a->ret[i].id, b->ret[i].id) || a->ret[i].fence != b->ret[i].fence ||
             a->ret[i].abort != b->ret[i].abort || a->ret[i].by_scheduled_ms != b->ret[i].by_scheduled_ms)

@@ -457,19 +457,104 @@ static void a_wish_of_an_earlier_claim_does_not_abort_the_next(void **state)
     assert_int_equal(op.ret[0].by_scheduled_ms, 0);
 }
 
-static void at_most_max_wishes_are_told(void **state)
+static struct fenced_id request_one(struct world *w, struct uuid node)
+{
+    struct task t = some_task(w), running = claim_one(w, &t, node);
+    struct op_recall op = { .id = t.id, .fence = running.fence };
+    assert_ok(recall_with(w, &op), &op.op.error);
+    assert_false(op.ret_refused || op.ret_handed_off);
+    return (struct fenced_id){ t.id, running.fence };
+}
+
+static void recall_requests_are_read_page_by_page(void **state)
+{
+    enum { REQUESTS = 5, PAGE = 2 };
+    struct world *w = *state;
+    struct uuid node = fresh_id(w), last = { 0 };
+    size_t n = 0;
+    for (int i = 0; i < REQUESTS; i++)
+        request_one(w, node);
+    for (size_t left = REQUESTS; left > 0; left -= n) {
+        struct op_recall_list page = { .op.kind = OP_RECALL_LIST, .node = node, .after = last, .max = PAGE };
+        assert_ok(world_apply(w, &page.op), &page.op.error);
+        n = page.ret_count;
+        assert_int_equal(n, min_of(left, (size_t)PAGE));
+        for (size_t i = 0; i < n; i++) {
+            assert_true(uuid_cmp(page.ret[i].id, last) > 0);
+            last = page.ret[i].id;
+        }
+    }
+}
+
+static struct op_recall_list refuse(struct world *w, struct uuid node, const struct fenced_id *v, size_t n)
+{
+    struct op_recall_list op = { .op.kind = OP_RECALL_LIST, .node = node, .max = 10, .refused = v, .refused_count = n };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    return op;
+}
+
+static void a_refused_request_is_read_no_more_and_who_repeats_it_hears_of_the_refusal(void **state)
 {
     struct world *w = *state;
     struct uuid node = fresh_id(w);
-    for (int i = 0; i < 3; i++) {
-        struct task t = some_task(w), running = claim_one(w, &t, node);
-        struct op_recall op = { .id = t.id, .fence = running.fence };
-        assert_ok(recall_with(w, &op), &op.op.error);
-    }
-    struct op_recall_list two = recall_requests_of(w, node, 2);
-    assert_int_equal(two.ret_count, 2);
-    assert_false(uuid_eq(two.ret[0].id, two.ret[1].id));
-    assert_int_equal(recall_requests_of(w, node, 3).ret_count, 3);
+    struct fenced_id open = request_one(w, node), refused[] = { request_one(w, node), { fresh_id(w), 1 }, open };
+    refused[2].fence++; /* of a later claim: it refuses nothing */
+    struct op_recall_list left = refuse(w, node, refused, array_count(refused));
+    assert_int_equal(left.ret_count, 1);
+    assert_true(uuid_eq(left.ret[0].id, open.id));
+    struct op_recall again = { .id = refused[0].id, .fence = refused[0].fence };
+    assert_ok(recall_with(w, &again), &again.op.error);
+    assert_true(again.ret_refused);
+    again = (struct op_recall){ .id = open.id, .fence = open.fence };
+    assert_ok(recall_with(w, &again), &again.op.error);
+    assert_false(again.ret_refused);
+    assert_int_equal(refuse(w, node, &open, 1).ret_count, 0);
+    assert_false(beat(w, node).ret_recall_requested);
+}
+
+static void a_refused_request_is_read_again_if_it_aborts(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct fenced_id id = request_one(w, node);
+    assert_int_equal(refuse(w, node, &id, 1).ret_count, 0);
+    struct op_recall op = { .id = id.id, .fence = id.fence, .abort = true };
+    assert_ok(recall_with(w, &op), &op.op.error);
+    assert_true(beat(w, node).ret_recall_requested);
+    assert_int_equal(recall_requests_of(w, node, 10).ret_count, 1);
+}
+
+static void a_refusal_is_over_with_its_claim(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct task t = some_task(w), running = claim_one(w, &t, node);
+    struct op_recall first = { .id = t.id, .fence = running.fence };
+    assert_ok(recall_with(w, &first), &first.op.error);
+    assert_int_equal(refuse(w, node, &(struct fenced_id){ t.id, running.fence }, 1).ret_count, 0);
+    struct settlement v = settlement_of(&running, TASK_SCHEDULED);
+    v.verdict.due_ms = NOW;
+    assert_true(settle_with(w, &v));
+    struct lane_quota lane = { some_lane(), 10 };
+    struct op_claim again = claim_of(w, &lane, 1);
+    again.node = node;
+    assert_ok(world_apply(w, &again.op), &again.op.error);
+    struct op_recall second = { .id = t.id, .fence = again.ret.v[0].fence };
+    assert_ok(recall_with(w, &second), &second.op.error);
+    assert_false(second.ret_refused);
+    assert_int_equal(recall_requests_of(w, node, 10).ret_count, 1);
+}
+
+static void a_request_for_a_task_that_a_queue_has_says_so(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct task t = some_task(w), running = claim_one(w, &t, node);
+    struct op_handoff handoff = { .op.kind = OP_HANDOFF, .node = node, .claims = &running.claim, .n = 1 };
+    assert_ok(world_apply(w, &handoff.op), &handoff.op.error);
+    struct op_recall op = { .id = t.id, .fence = running.fence };
+    assert_ok(recall_with(w, &op), &op.op.error);
+    assert_true(op.ret_handed_off);
 }
 
 /* ---- what is forgotten ---- */
@@ -547,7 +632,11 @@ static const struct CMUnitTest tests[] = {
     store_test(a_wish_is_over_when_the_task_is_put_out_of_its_claim),
     store_test(what_is_wished_twice_aborts_if_either_does_and_says_by_what_it_is_replaced),
     store_test(a_wish_of_an_earlier_claim_does_not_abort_the_next),
-    store_test(at_most_max_wishes_are_told),
+    store_test(recall_requests_are_read_page_by_page),
+    store_test(a_refused_request_is_read_no_more_and_who_repeats_it_hears_of_the_refusal),
+    store_test(a_refused_request_is_read_again_if_it_aborts),
+    store_test(a_refusal_is_over_with_its_claim),
+    store_test(a_request_for_a_task_that_a_queue_has_says_so),
     store_test(a_dead_node_is_forgotten_an_hour_later),
     store_test(a_dead_node_is_kept_while_anything_is_claimed_by_it),
     store_test(wishes_that_are_over_are_forgotten),

@@ -330,7 +330,8 @@ static void a_wish_made_anew_is_not_taken_for_the_one_that_was_over(void **state
     v.verdict.due_ms = NOW;
     assert_true(settle_with(w, &v));
     PGconn *other = postgres_session(url); /* the task is claimed and requested back again */
-    postgres_say(other, "BEGIN; UPDATE tasks SET state = 3, fence = fence + 1; UPDATE wishes SET fence = fence + 1");
+    postgres_say(other, "BEGIN; UPDATE tasks SET state = 3, fence = fence + 1, claim_id = id; "
+                        "UPDATE wishes SET fence = fence + 1");
     struct op_recall_list op = { .op.kind = OP_RECALL_LIST, .node = node, .max = 10 };
     struct call call;
     start(&call, w->store, &op.op);

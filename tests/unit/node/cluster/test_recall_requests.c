@@ -20,7 +20,7 @@ struct world {
     struct recall recall;
     atomic_int state;
     int answers, grants;
-    enum recall_grant grant;
+    enum recall_grant grant, grant_others;
     int64_t now_ms;
     struct arena arena;
 };
@@ -55,12 +55,14 @@ static void settle_as(struct world *w, enum task_state next, int64_t due_ms)
     assert_false(s.stale);
 }
 
-/* The test decides how the owner answers a request. */
+/* The test decides how the owner answers a request for the task, and for all others. */
 static enum recall_grant grant(void *context, const struct recall_request *recall_request)
 {
     struct world *w = context;
-    assert_true(uuid_eq(recall_request->id, w->task.id) && recall_request->fence == w->task.fence);
     w->grants++;
+    if (!uuid_eq(recall_request->id, w->task.id))
+        return w->grant_others;
+    assert_true(recall_request->fence == w->task.fence);
     if (w->grant == RECALL_REQUEST_DONE)
         settle_as(w, recall_request->abort ? TASK_CANCELLED : TASK_SCHEDULED, w->now_ms + RECALL_REQUESTS_BACK_MS);
     return w->grant;
@@ -337,6 +339,153 @@ static void who_is_asked_for_nothing_does_nothing(void **state)
     assert_true(recall_requests_step(w->owner, both_at(w->now_ms)) == INT64_MAX);
 }
 
+/* Claims n more tasks for the owner, whose ids come before that of the task, and requests all of them. */
+static void request_more(struct world *w, size_t n)
+{
+    struct lane_quota lane = { .lane = { .tenant = TENANT, .queue = S("mail"), .priority = PRIORITY }, .max = n };
+    struct op_claim op = { .op.kind = OP_CLAIM,
+                           .claim.b = { 8 },
+                           .node = w->owner_id,
+                           .lanes = &lane,
+                           .lane_count = 1,
+                           .now_ms = NOW,
+                           .until_ms = NOW + 1000,
+                           .max = n,
+                           .max_bytes = 1 << 20 };
+    for (size_t i = 0; i < n; i++) {
+        struct task t = w->task;
+        t.id = (struct uuid){ { 1, (uint8_t)(i >> 8), (uint8_t)i } };
+        t.state = TASK_SCHEDULED;
+        t.claim = (struct uuid){ { 0 } };
+        t.fence = 0;
+        struct op_insert insert = { .op.kind = OP_INSERT, .tasks = &t, .count = 1 };
+        run(w, &insert.op);
+    }
+    arena_init(&op.op.arena, ARENA);
+    apply(w, &op.op);
+    assert_int_equal(op.ret.n, n);
+    for (size_t i = 0; i < n; i++) {
+        struct op_recall request = {
+            .op.kind = OP_RECALL, .id = op.ret.v[i].id, .fence = op.ret.v[i].fence, .now_ms = NOW
+        };
+        run(w, &request.op);
+    }
+    arena_release(&op.op.arena);
+}
+
+static void requests_behind_many_that_are_refused_are_granted_and_none_is_read_again(void **state)
+{
+    enum { MANY = 2 * RECALL_REQUESTS_MAX + 10 };
+    struct world *w = *state;
+    request_more(w, MANY);
+    w->grant_others = RECALL_REQUEST_REFUSED;
+    w->grant = RECALL_REQUEST_DONE;
+    ask(w);
+    int64_t at_ms = w->now_ms;
+    pass(w, 50);
+    assert_int_equal(w->recall.result, RECALL_FREED);
+    assert_int_equal(w->grants, MANY + 1);
+    recall_requests_on_notice(w->owner);
+    pass(w, 50);
+    assert_int_equal(w->grants, MANY + 1);
+    assert_true(recall_requests_has_read(w->owner, both_at(at_ms).steady_ms));
+}
+
+static void requests_behind_many_that_come_before_their_claims_are_granted(void **state)
+{
+    struct world *w = *state;
+    request_more(w, RECALL_REQUESTS_MAX + 10);
+    w->grant_others = RECALL_REQUEST_UNKNOWN;
+    w->grant = RECALL_REQUEST_DONE;
+    ask(w);
+    int64_t at_ms = both_at(w->now_ms).steady_ms;
+    pass(w, 50);
+    assert_int_equal(w->recall.result, RECALL_FREED);
+    assert_false(recall_requests_has_read(w->owner, at_ms)); /* some claims may still arrive */
+    pass(w, 2 * RECALL_REQUESTS_GIVE_UP_MS);
+    recall_requests_on_notice(w->owner);
+    pass(w, 50);
+    assert_true(recall_requests_has_read(w->owner, at_ms));
+}
+
+/* ---- requests that last ---- */
+
+static void request_lasting(struct world *w)
+{
+    pass(w, 1);
+    w->recall.lasts = true;
+    atomic_store(&w->state, RECALL_GIVEN_UP);
+    recall_requests_ask(w->asker, &w->recall);
+}
+
+static void one_that_lasts_is_answered_when_its_owner_has_refused_it(void **state)
+{
+    struct world *w = *state;
+    w->grant = RECALL_REQUEST_UNKNOWN; /* it is on its way to a queue */
+    request_lasting(w);
+    carry(w);
+    recall_requests_on_notice(w->owner);
+    pass(w, 100);
+    assert_int_equal(w->answers, 0);
+    w->grant = RECALL_REQUEST_REFUSED;
+    pass(w, 200);
+    assert_int_equal(w->answers, 1);
+    assert_int_equal(w->recall.result, RECALL_RUNNING);
+    assert_true(w->recall.known && w->recall.decided);
+}
+
+static void one_that_lasts_is_unsure_if_its_owner_does_not_answer(void **state)
+{
+    struct world *w = *state;
+    request_lasting(w);
+    carry(w);
+    pass(w, RECALL_REQUESTS_GIVE_UP_MS - 100);
+    assert_int_equal(w->answers, 0);
+    pass(w, 1000);
+    assert_int_equal(w->answers, 1);
+    assert_int_equal(w->recall.result, RECALL_RUNNING);
+    assert_false(w->recall.known || w->recall.decided);
+}
+
+static void fail_first(struct world *w)
+{
+    struct op *op = container_of(list_pop(&w->pending), struct op, link);
+    assert_int_equal(op->kind, OP_RECALL);
+    op->rc = ERR_UNAVAILABLE;
+    op->done(op);
+}
+
+static void one_that_lasts_is_sent_until_the_store_has_it_though_nobody_waits(void **state)
+{
+    struct world *w = *state;
+    w->grant = RECALL_REQUEST_DONE;
+    request_lasting(w);
+    for (int64_t until_ms = w->now_ms + 2 * RECALL_REQUESTS_WAIT_MS; w->now_ms < until_ms; w->now_ms++) {
+        recall_requests_step(w->asker, both_at(w->now_ms));
+        if (!list_empty(&w->pending))
+            fail_first(w);
+    }
+    assert_int_equal(w->answers, 0);
+    pass(w, 300);
+    recall_requests_on_notice(w->owner);
+    pass(w, 500);
+    assert_int_equal(w->answers, 1);
+    assert_int_equal(w->recall.result, RECALL_FREED);
+}
+
+static void a_node_that_drains_does_not_wait_for_a_store_that_fails(void **state)
+{
+    struct world *w = *state;
+    request_lasting(w);
+    fail_first(w);
+    assert_false(recall_requests_is_idle(w->asker));
+    recall_requests_stop(w->asker);
+    recall_requests_step(w->asker, both_at(w->now_ms));
+    assert_true(recall_requests_is_idle(w->asker));
+    assert_int_equal(w->answers, 1);
+    assert_false(w->recall.known);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -352,6 +501,12 @@ int main(void)
         TEST(a_wish_that_comes_before_its_claim_is_looked_at_again),
         TEST(one_that_nobody_waits_for_is_ended_all_the_same),
         TEST(who_is_asked_for_nothing_does_nothing),
+        TEST(requests_behind_many_that_are_refused_are_granted_and_none_is_read_again),
+        TEST(requests_behind_many_that_come_before_their_claims_are_granted),
+        TEST(one_that_lasts_is_answered_when_its_owner_has_refused_it),
+        TEST(one_that_lasts_is_unsure_if_its_owner_does_not_answer),
+        TEST(one_that_lasts_is_sent_until_the_store_has_it_though_nobody_waits),
+        TEST(a_node_that_drains_does_not_wait_for_a_store_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

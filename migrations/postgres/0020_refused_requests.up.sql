@@ -1,0 +1,3 @@
+-- readers from 4
+-- The fence under which the task's node has refused the request, because the task runs; 0: it has not.
+ALTER TABLE wishes ADD COLUMN refused_fence bigint NOT NULL DEFAULT 0;
