@@ -6,7 +6,6 @@
 
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "base/openmetrics/openmetrics.h"
 #include "core/target/target_url.h"
 #include "node/trace/spans.h"
 #include "node/worker/internal.h"
