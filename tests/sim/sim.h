@@ -176,8 +176,8 @@ enum plant {
     X(QUEUE_DOWN, "shared queue down")                                                                                 \
     X(EVENTS_DOWN, "shared events down")                                                                               \
     X(CUT, "updaters cut off")                                                                                         \
-    X(IO_FAIL, "asynchronous request failed")                                                                                        \
-    X(IO_LOST, "its answer lost")                                                                                 \
+    X(IO_FAIL, "asynchronous request failed")                                                                          \
+    X(IO_LOST, "its answer lost")                                                                                      \
     X(PLAN, "plan failed")
 
 enum fault {
