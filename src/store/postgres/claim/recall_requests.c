@@ -21,13 +21,14 @@ static const struct pg_statement make_recall_request = {
             "(SELECT c.hold = 1 FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id WHERE t.id = $1), "
             "wishes.refused_fence = wishes.fence"
 };
+/* Another node may renew several of them in one transaction, in any order. So a locked row is left for the next time:
+ * waiting for it could be a deadlock. `v` is locked, and read as it is then; `over` is as it was when it was judged. */
 static const struct pg_statement drop_recall_requests = {
     "wishes_drop",
-    "DELETE FROM wishes AS w USING wishes AS over WHERE w.task_id = over.task_id AND w.fence = over.fence "
-    "AND over.node = $1 AND NOT " SQL_RECALL_RUNS("over")
+    "DELETE FROM wishes AS w USING (SELECT v.task_id, v.fence FROM wishes AS over JOIN wishes AS v "
+    "ON v.task_id = over.task_id AND v.fence = over.fence WHERE over.node = $1 AND NOT " SQL_RECALL_RUNS(
+        "over") " FOR UPDATE OF v SKIP LOCKED) AS free WHERE w.task_id = free.task_id AND w.fence = free.fence"
 };
-/* Another node may renew several of them in one transaction, in any order. So a locked row is left for the next time:
- * waiting for it could be a deadlock. */
 static const struct pg_statement refuse_recall_requests = {
     "wishes_refuse",
     "UPDATE wishes AS w SET refused_fence = w.fence FROM (SELECT v.task_id FROM unnest($1, $2) AS x(task, was) "

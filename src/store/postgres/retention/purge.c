@@ -320,8 +320,10 @@ static enum err pg_purge_jobs(struct pg_purge *f, int64_t before_ms, struct erro
 
 /* $1 at most, $2 older than, $3 now_ms. */
 static const struct pg_statement purge_recall_requests = {
-    "forget_wishes", "DELETE FROM wishes AS w USING (SELECT task_id, fence FROM wishes WHERE NOT " SQL_RECALL_RUNS(
-                         "wishes") " LIMIT $1) AS over WHERE w.task_id = over.task_id AND w.fence = over.fence"
+    "forget_wishes", "DELETE FROM wishes AS w USING (SELECT v.task_id, v.fence FROM wishes AS over JOIN wishes AS v "
+                     "ON v.task_id = over.task_id AND v.fence = over.fence WHERE NOT " SQL_RECALL_RUNS(
+                         "over") " LIMIT $1 FOR UPDATE OF v SKIP LOCKED) AS free "
+                                 "WHERE w.task_id = free.task_id AND w.fence = free.fence"
 };
 static const struct pg_statement purge_shares = {
     "forget_shares", "DELETE FROM shares WHERE key IN (SELECT key FROM shares WHERE seen_ms < $2 "
