@@ -141,6 +141,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "own_server: shares none, though others in its file do")
     config.addinivalue_line("markers", "heavy: runs long or measures time: ./test long runs few such tests at once, as those in faults/")
     config.addinivalue_line("markers", "begins_early: takes a minute or more, so that others would wait for its end")
+    config.addinivalue_line("markers", "waits: takes seconds in which little is computed, so that it is spread among the others")
     config.addinivalue_line("markers", "dashboard_all: runs with --dashboard and in ./test long only")
     config.addinivalue_line("markers", "cluster(when='always'): matters across nodes; with `when`, so much that ./test runs it on a cluster too")
     config.addinivalue_line("markers", "each_fleet: ./test runs it on both fleets")
@@ -217,7 +218,7 @@ def spread(items):
     bound = [item for item in items if bound_to(item.nodeid)]
     early = [item for item in items if item.get_closest_marker("begins_early") and item not in bound]
     items = [item for item in items if item not in bound and item not in early]
-    slow = [item for item in items if item.path.parent.name == "faults" or runs_on(item) != "standalone"]
+    slow = [item for item in items if item.path.parent.name == "faults" or runs_on(item) != "standalone" or item.get_closest_marker("waits")]
     is_slow = set(slow)
     quick = [item for item in items if item not in is_slow]
     step = max(1, len(quick) * 9 // 10 // max(1, len(slow)))

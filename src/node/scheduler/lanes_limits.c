@@ -197,6 +197,9 @@ struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int6
     lanes_read_queue(l, q);
     if (queue_is_paused(&q->rules, now_ms))
         return allowance_none_until(LANE_PAUSED, q->rules.paused_until_ms ? q->rules.paused_until_ms : INT64_MAX);
+    lanes_read_tenant(l, q->tenant);
+    if (q->tenant->rules.disabled) /* before the limits: it would ask for a share that it does not want, and return it */
+        return allowance_none_until(LANE_TENANT_DISABLED, INT64_MAX);
     struct allowance a = lanes_rate_allows(l, q, now_ms);
     if (a.n && q->rules.concurrent)
         a = allowance_at_most(a, lanes_places_left(q->share, q->rules.concurrent, q->held + q->leased),

@@ -300,6 +300,25 @@ static void a_queue_that_nobody_uses_costs_no_operation(void **state)
     assert_int_equal(w->operations, before);
 }
 
+static void a_disabled_tenant_with_due_tasks_costs_no_operation(void **state)
+{
+    struct world *w = *state;
+    put(w, CATALOG_QUEUE, TENANT, S("mail"), "{\"max_dispatches_per_second\":5,\"max_concurrent\":4}");
+    make_due(w, 100);
+    pass(w, 1000, true);
+    put(w, CATALOG_TENANT, 0, S("default"), "{\"number\":1,\"name\":\"default\",\"disabled\":true}");
+    pass(w, 1000, true);
+    int before = w->operations;
+    size_t waiting = w->due;
+    pass(w, 5000, true);
+    assert_int_equal(w->operations, before);
+    assert_int_equal(w->due, waiting);
+    assert_int_equal(lanes_hold_of(w->v[0].lanes, w->v[0].lane, w->now_ms).gate, LANE_TENANT_DISABLED);
+    put(w, CATALOG_TENANT, 0, S("default"), "{\"number\":1,\"name\":\"default\"}");
+    pass(w, 1000, true);
+    assert_in_range(waiting - w->due, 4, 10); /* 5 a second again */
+}
+
 static void a_dead_nodes_places_are_the_others(void **state)
 {
     struct world *w = *state;
@@ -365,6 +384,7 @@ int main(void)
         TEST(a_slow_rate_is_reached_by_one_busy_node),
         TEST(what_is_not_limited_costs_no_operation),
         TEST(a_queue_that_nobody_uses_costs_no_operation),
+        TEST(a_disabled_tenant_with_due_tasks_costs_no_operation),
         TEST(a_dead_nodes_places_are_the_others),
         TEST(a_paused_queue_gives_its_places_back_and_ramps_up_for_all),
         TEST(who_waits_for_places_is_told_where_they_are),
