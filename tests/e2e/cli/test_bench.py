@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.waits]
 
 SCENARIOS = {
     "create": ["single, 64 connections (tasks/s)", "single, 64 connections: server CPU (us/task)", "batches of 1000 (tasks/s)"],
