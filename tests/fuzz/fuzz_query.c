@@ -50,8 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (rc)
         require_sentence(&e);
     else
-        require(p.limit >= 1 && p.limit <= 1000 && p.name.n <= 40 && p.kind >= 0 && p.kind <= 2 && p.states < 512 &&
-                p.results < 8 && (!p.name.n || str_is_utf8(p.name)));
+        require(p.limit >= 1 && p.limit <= 1000 && p.kind >= 0 && p.kind <= 2 && p.states < 512 && p.results < 8 &&
+                (!p.name.n || (str_is_utf8(p.name) && str_utf8_count(p.name) <= 40)));
     if (url_decode(text, false, &a, &decoded, &e) == ERR_OK)
         require(decoded.n <= size && str_is_utf8(decoded) && !memchr(decoded.p, 0, decoded.n));
     arena_release(&a);
