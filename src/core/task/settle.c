@@ -119,12 +119,13 @@ static struct str settle_lost_error(bool leased, bool poison, bool at_most_once)
 {
     if (at_most_once)
         return leased ? S("outcome unknown: its lease expired, and the task must run at most once")
-                      : S("outcome unknown: its worker died, and the task must run at most once");
+                      : S("outcome unknown: the node or worker that had it died, and the task must run at most once");
     if (poison)
-        return leased ? S("poison: three leases in a row expired without a report")
-                      : S("poison: its worker died each time, the last time with nothing else running");
+        return leased
+                   ? S("poison: three leases in a row expired without a report")
+                   : S("poison: the node or worker that had it died each time, the last time with nothing else running");
     return leased ? S("lost: its lease expired before its worker reported; the task may have run")
-                  : S("lost: its worker died before it reported; the task may have run");
+                  : S("lost: the node or worker that had it died before the outcome was stored; the task may have run");
 }
 
 static struct verdict settle_lost(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)

@@ -198,7 +198,7 @@ struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int6
     if (queue_is_paused(&q->rules, now_ms))
         return allowance_none_until(LANE_PAUSED, q->rules.paused_until_ms ? q->rules.paused_until_ms : INT64_MAX);
     lanes_read_tenant(l, q->tenant);
-    if (q->tenant->rules.disabled) /* before the limits: it would ask for a share that it does not want, and return it */
+    if (q->tenant->rules.disabled) /* else it asks for shares that it does not want */
         return allowance_none_until(LANE_TENANT_DISABLED, INT64_MAX);
     struct allowance a = lanes_rate_allows(l, q, now_ms);
     if (a.n && q->rules.concurrent)
