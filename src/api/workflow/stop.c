@@ -327,6 +327,13 @@ static bool stopping_is_overtaken(const struct stopping *s, const struct workflo
     return s->action == (run->row.paused ? ACTION_RESUME : ACTION_PAUSE);
 }
 
+/* What is left of it ends, and starts nothing. Compensations can be paused. */
+static bool stopping_is_too_late(const struct workflow_run *run)
+{
+    return run->opened && !task_is_final(run->task.state) && run->row.stop == RUN_CANCELLED &&
+           !(run->task.links & TASK_AGAIN);
+}
+
 static enum handled stopping_follow(struct stopping *s)
 {
     s->action = s->action == ACTION_PAUSE ? ACTION_RESUME : ACTION_PAUSE;
@@ -449,6 +456,9 @@ static enum handled stopping_check(struct request *q, struct reader *r)
         return request_refuse(q, PROBLEM_CONFLICT,
                               run.task.state == TASK_COMPLETED ? "the run is COMPLETED and cannot be cancelled"
                                                                : "the run has failed; there is nothing to cancel");
+    if (s->asked == ACTION_PAUSE && stopping_is_too_late(&run))
+        return request_refuse(q, PROBLEM_CONFLICT,
+                              "the run was cancelled and is about to end: there is nothing to pause");
     if (stopping_is_overtaken(s, &run))
         return stopping_follow(s);
     if (s->notes_pause && run.opened && run.row.paused && !task_is_final(run.task.state))

@@ -147,7 +147,8 @@ static enum task_state settled_state(const struct run_row *run, int links, int64
 {
     if (run->stop != RUN_GOES_ON && place_kind(place) == PLACE_KIND_STEP && !(links & TASK_OPENED))
         return TASK_CANCELLED;
-    return run->paused && place_kind(place) != PLACE_KIND_DEADLINE ? TASK_PAUSED : TASK_SCHEDULED;
+    bool ends = run->stop != RUN_GOES_ON && links & TASK_OPENED; /* its plan ends it */
+    return run->paused && place_kind(place) != PLACE_KIND_DEADLINE && !ends ? TASK_PAUSED : TASK_SCHEDULED;
 }
 
 void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t now_ms, struct settlement *v,
@@ -321,10 +322,12 @@ bool stop_finds_planned(int links, int64_t place)
     return (links & (TASK_OPENED | TASK_AGAIN)) == TASK_OPENED && place_kind(place) == PLACE_KIND_STEP;
 }
 
-unsigned stop_states(enum run_change c, bool planned)
+unsigned stop_states(enum run_change c, bool planned, enum run_stop stop)
 {
     if (planned && (c == RUN_CANCEL || c == RUN_CLOSE))
         return 1u << TASK_PAUSED;
+    if (planned && c == RUN_PAUSE && stop != RUN_GOES_ON)
+        return 0;
     static const unsigned states[] = {
         [RUN_CANCEL] = 1u << TASK_SCHEDULED | 1u << TASK_BLOCKED | 1u << TASK_PAUSED,
         [RUN_PAUSE] = 1u << TASK_SCHEDULED | 1u << TASK_BLOCKED,
@@ -417,7 +420,7 @@ static bool stop_opens(const struct task *t, const struct op_stop *op)
 void stop_step(struct task *t, const struct op_stop *op)
 {
     bool planned = stop_finds_planned(t->links, t->place), ends = op->change == RUN_CANCEL || op->change == RUN_CLOSE;
-    assert(stop_states(op->change, planned) >> t->state & 1);
+    assert(stop_states(op->change, planned, RUN_GOES_ON) >> t->state & 1);
     t->updated_ms = op->now_ms;
     t->waits_for = (struct str){ 0 };
     if (planned && ends) {

@@ -33,7 +33,8 @@
  *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED
  *     or PAUSED instead (settle_in_run): nothing of the run starts. If it makes a step CANCELLED, and the run was
  *     stopped at its deadline, the reason is that, whoever has aborted the step. A stop leaves compensations and opened
- *     steps alone, a pause the deadline and a replacement that has TASK_BY_HAND: a user has started that step.
+ *     steps alone, a pause the deadline, opened steps of a run that is stopped, too, and a replacement that has
+ *     TASK_BY_HAND: a user has started that step.
  *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, or would let it begin again (rule 6), the
  *     run becomes SCHEDULED with due_ms now_ms instead, without an execution, and the settlement is stale: who claims
  *     it plans its end anew. If it would become FAILED, it becomes CANCELLED, and so does its execution
@@ -243,7 +244,8 @@ struct op_signal {
  *     run that was about to begin again (TASK_AGAIN) does not: its earlier stop is replaced by this one, TASK_AGAIN is
  *     cleared, and if it is not claimed and waits for no slot, it is SCHEDULED with due_ms now_ms, too.
  *  3. PAUSE: run_row.paused is set. Steps that are SCHEDULED or BLOCKED become PAUSED; TASK_WAITS stays. The deadline
- *     stays as it is: it stops a run that is paused, too.
+ *     stays as it is: it stops a run that is paused, too. If the run is stopped, steps that have TASK_OPENED and are
+ *     not about to begin again stay as they are: their plan ends them.
  *  4. RESUME: run_row.paused is cleared. Steps that are PAUSED become BLOCKED if they have TASK_WAITS, or TASK_AWAITS
  *     and no timeout (due_ms 0), else SCHEDULED. If due_ms has passed, it is now_ms then, as by ACTION_RESUME. If the
  *     run is late (run_is_late), only compensations are resumed: steps stay PAUSED until the deadline cancels them.
@@ -439,9 +441,10 @@ enum err signal_check_same(const struct signal_row *old, const struct signal_row
 enum err signal_check_room(size_t count, int64_t bytes, struct error *e) must_use; /* with the new one */
 enum err signal_too_late(struct error *e);
 
-bool stop_finds_planned(int links, int64_t place);           /* OP_STOP 8 */
-bool stop_reaches_run(enum run_change change, int links);    /* OP_STOP 7: a RUNNING step with TARGET_WORKFLOW */
-unsigned stop_states(enum run_change c, bool planned);       /* bit s: steps in state s are changed */
+bool stop_finds_planned(int links, int64_t place);        /* OP_STOP 8 */
+bool stop_reaches_run(enum run_change change, int links); /* OP_STOP 7: a RUNNING step with TARGET_WORKFLOW */
+/* Bit s: steps in state s are changed. stop: of the run, as it was. */
+unsigned stop_states(enum run_change c, bool planned, enum run_stop stop);
 bool run_is_late(const struct run_row *run, int64_t now_ms); /* it was not stopped yet at its deadline */
 /* OP_STOP 2, 3, 4 and 6. run: its stop and its deadline, as they were before. */
 void stop_places(const struct op_stop *op, const struct run_row *run, int64_t *ret_from, int64_t *ret_to);

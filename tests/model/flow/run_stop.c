@@ -36,7 +36,8 @@ static void memory_stop_answer(struct store_memory *s, struct op_stop *op)
     }
 }
 
-static void memory_stop_steps(struct store_memory *s, const struct picks *steps, struct op_stop *op)
+/* was: the stop of the run before. */
+static void memory_stop_steps(struct store_memory *s, const struct picks *steps, struct op_stop *op, enum run_stop was)
 {
     struct slot_keys keys;
     bool left = false;
@@ -44,7 +45,7 @@ static void memory_stop_steps(struct store_memory *s, const struct picks *steps,
     op->ret_more = false;
     for (size_t i = 0; i < steps->n; i++) {
         struct task next = *steps->v[i];
-        if (!(stop_states(op->change, stop_finds_planned(next.links, next.place)) >> next.state & 1))
+        if (!(stop_states(op->change, stop_finds_planned(next.links, next.place), was) >> next.state & 1))
             continue;
         op->ret_more = op->ret_changed == op->max;
         if (op->ret_more)
@@ -88,8 +89,9 @@ enum err memory_stop(struct store_memory *s, struct op *base)
     if (!memory_stop_room(&steps, op))
         return memory_no_room(&base->error);
     op->ret_unblocked_lanes = 0;
+    enum run_stop was = r->stop;
     memory_run_stop(r, op, run ? run->links : 0);
-    memory_stop_steps(s, &steps, op);
+    memory_stop_steps(s, &steps, op, was);
     if (op->change == RUN_CANCEL && !op->has_range && !op->ret_more)
         memory_stop_run(s, op);
     memory_stop_answer(s, op);

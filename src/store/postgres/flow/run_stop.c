@@ -83,8 +83,8 @@ static void pg_stop_add_range(struct pg_params *p, const struct pg_stopping *x)
 static void pg_stop_add_steps(struct pg_params *p, const struct pg_stopping *x)
 {
     pg_stop_add_range(p, x);
-    pg_add_i32(p, (int32_t)stop_states(x->op->change, false));
-    pg_add_i32(p, (int32_t)stop_states(x->op->change, true));
+    pg_add_i32(p, (int32_t)stop_states(x->op->change, false, x->run.stop));
+    pg_add_i32(p, (int32_t)stop_states(x->op->change, true, x->run.stop));
     pg_add_i64(p, (int64_t)x->op->max);
 }
 

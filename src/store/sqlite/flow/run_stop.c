@@ -32,8 +32,8 @@ static enum err sqlite_stop_read_steps(struct stopping *x, struct error *e)
     sqlite3_stmt *st = writer_stmt(x->s, ST_STEPS);
     size_t cap = 0;
     (void)bind_uuid(st, 1, &op->run);
-    sqlite3_bind_int64(st, 2, stop_states(op->change, false));
-    sqlite3_bind_int64(st, 6, stop_states(op->change, true));
+    sqlite3_bind_int64(st, 2, stop_states(op->change, false, x->run.stop));
+    sqlite3_bind_int64(st, 6, stop_states(op->change, true, x->run.stop));
     sqlite3_bind_int64(st, 3, (int64_t)op->max + 1);
     sqlite_stop_bind_range(st, 4, x);
     for (bool row;; x->n++) {

@@ -409,7 +409,7 @@ static void a_stop_leaves_what_was_opened_to_its_plan(void **state) /* OP_STOP 7
     inner.expected = 1;
     apply(w, &inner.op);
     struct op_stop own = stop_of(&sub, RUN_CANCEL), outer = stop_of(&run, RUN_CANCEL);
-    struct op_stop pause = stop_of(&run, RUN_PAUSE), again = outer, last = outer;
+    struct op_stop pause = stop_of(&run, RUN_PAUSE), late = pause, again = outer, last = outer;
     apply(w, &own.op);
     assert_state(w, sub.id, TASK_SCHEDULED);
     apply(w, &pause.op);
@@ -421,6 +421,9 @@ static void a_stop_leaves_what_was_opened_to_its_plan(void **state) /* OP_STOP 7
     again.now_ms = NOW + 50;
     apply(w, &again.op);
     assert_true(again.ret_changed == 0 && !again.ret_more);
+    assert_state(w, sub.id, TASK_SCHEDULED);
+    apply(w, &late.op); /* OP_STOP 3: it would never end */
+    assert_true(late.ret_changed == 0 && !late.ret_more);
     assert_state(w, sub.id, TASK_SCHEDULED);
     sub = claim_step(w, sub.id);
     apply(w, &last.op);
@@ -606,6 +609,11 @@ static void a_step_that_would_wait_again_is_cancelled_with_its_run(void **state)
     struct task t = get(w, step.id);
     assert_true(t.state == TASK_CANCELLED && t.completed_ms > 0 && t.last_error.n > 0);
     end_step(w, opened.id, TASK_SCHEDULED, S("")); /* it ends by itself: it may have tasks of its own */
+    assert_state(w, opened.id, TASK_SCHEDULED);
+    struct op_stop pause = stop_of(&run, RUN_PAUSE);
+    apply(w, &pause.op);
+    claim_step(w, opened.id);
+    end_step(w, opened.id, TASK_SCHEDULED, S(""));
     assert_state(w, opened.id, TASK_SCHEDULED);
 }
 
