@@ -44,8 +44,10 @@ struct recall {
     /* RECALL_RUNNING with `lasts`, and known: a worker was asked, and may be about to start it, for DELIVERY_HEARD_MS
      * at most (port/queue.h) */
     bool told;
-    bool unsure;         /* likewise: it may start at any time, as its queue cannot give it back, or did not answer */
-    struct op_settle op; /* from here on the node's */
+    /* likewise: it may start at any time, as its queue cannot give it back, does not know it, or did not answer. Of
+     * RECALL_FREED: it may have been claimed anew */
+    bool unsure;
+    struct op_settle op;                /* from here on the node's */
     void (*answered)(struct recall *r); /* called instead of done when the node that holds the task has answered */
     bool decided;                       /* it holds the task no more, or it runs the task, or the shared queue has it */
     struct recall *second;              /* of the same claimed task: it gets this one's result */

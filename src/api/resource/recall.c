@@ -162,7 +162,7 @@ static void recall_group_on_answer(struct recall_group *g, size_t at, const stru
     bool runs = answer->result == RECALL_RUNNING;
     if (runs && answer->told)
         recall_group_note_told(g);
-    if (at < g->max && (!runs || (answer->known && !answer->unsure)))
+    if (at < g->max && !answer->unsure && (!runs || answer->known))
         atomic_store(&g->sure[at], true);
     atomic_fetch_sub(&g->open, 1);
     recall_group_unref(g);

@@ -375,6 +375,12 @@ const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uu
     return h && (h->where == HELD_QUEUED || h->where == HELD_PUSHING) ? h->facts : NULL;
 }
 
+uint64_t scheduler_queue_epoch(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    const struct held *h = scheduler_find_held(s, id, fence);
+    return h && h->where == HELD_QUEUED ? h->epoch : 0;
+}
+
 /* ---- other nodes, the clock, drain ---- */
 
 void scheduler_suspend(struct scheduler *s)

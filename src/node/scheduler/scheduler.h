@@ -128,6 +128,8 @@ size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct fen
 
 /* The facts needed to end a task that is pushed or being pushed; NULL: it is not held here, or not in the queue. */
 const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uuid id, int64_t fence);
+/* The epoch of the shared queue in which it got the task; 0: not known here. */
+uint64_t scheduler_queue_epoch(const struct scheduler *s, struct uuid id, int64_t fence);
 
 /* Whether a task that the queue has forgotten may be claimed anew in place (OP_RETAKE): it may simply run once more,
  * and no limit counts it for another node. Such a task becomes this node's even if there is no room. */

@@ -259,6 +259,58 @@ static void the_queue_is_asked_again_when_the_node_that_pushes_the_task_has_answ
     assert_int_equal(row_of(w, &t, &a).state, TASK_CANCELLED);
 }
 
+/* Nobody was told, and reconcile would claim the task anew. */
+static void of_a_task_that_the_queue_has_lost_nothing_is_certain_and_it_does_not_start(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    queue_free(hand.queue);
+    hand.queue = queue_memory_new();
+    struct recall r = wanted_back(w, &t, &a);
+    r.lasts = true;
+    node_recall(w->node, &r);
+    for (int i = 0; i < 5; i++)
+        rest_at(w, w->now_ms + 50);
+    assert_int_equal(recalls_done, 1);
+    assert_int_equal(recall_result_of, RECALL_RUNNING);
+    assert_true(r.known && r.unsure);
+    hand.epoch++;
+    bool is_returned = false;
+    for (int i = 0; i < 20 && !is_returned; i++) {
+        set_clock(w, w->now_ms + 200);
+        is_returned = rest_until(w, OP_SETTLE);
+    }
+    assert_true(is_returned); /* in a run that is paused: PAUSED */
+    assert_int_equal(row_of(w, &t, &a).fence, 1);
+    assert_int_equal(queue_depth(hand.queue), 0);
+    rest(w);
+}
+
+static void of_a_lost_task_that_was_claimed_anew_nothing_is_certain(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    queue_free(hand.queue);
+    hand.queue = queue_memory_new();
+    struct recall r = wanted_back(w, &t, &a);
+    r.lasts = true;
+    node_recall(w->node, &r);
+    carry(&hand, IO_RECALL);
+    carry(&hand, IO_WANT_BACK);
+    struct op *request = next_op(w, OP_RECALL);
+    request->rc = recall_too_late(&request->error);
+    request->done(request);
+    assert_int_equal(recall_result_of, RECALL_FREED);
+    assert_true(r.unsure);
+    rest(w);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_fleet, teardown_fleet)
@@ -275,6 +327,8 @@ int main(void)
         T(few_of_many_recalls_that_last_ask_the_queue_at_once),
         cmocka_unit_test_setup_teardown(the_queue_is_asked_again_when_the_node_that_pushes_the_task_has_answered,
                                         setup_several, teardown_fleet),
+        T(of_a_task_that_the_queue_has_lost_nothing_is_certain_and_it_does_not_start),
+        T(of_a_lost_task_that_was_claimed_anew_nothing_is_certain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,7 @@ static void each_order_has_its_answer(void **state)
         struct recall_answer answer;
         bool is_sure;
     } rows[] = { { { .result = RECALL_FREED }, true },
+                 { { .result = RECALL_FREED, .unsure = true }, false },
                  { { .result = RECALL_RUNNING, .known = true }, true },
                  { { .result = RECALL_RUNNING, .known = true, .unsure = true }, false },
                  { { .result = RECALL_RUNNING }, false } };
