@@ -16,20 +16,36 @@ static struct str recall_key(const struct fenced_id *id)
     return (struct str){ (const char *)id, sizeof *id };
 }
 
-static void recall_finish(struct recall *r)
+static void recall_finish(struct recall *first)
 {
-    struct recall *second = r->second;
-    if (r->lasts)
-        (void)map_remove(&r->node->lasting_recalls, recall_key(&r->key));
-    if (second) {
-        second->result = r->result == RECALL_RUNNING ? RECALL_RUNNING : RECALL_FREED;
-        second->known = r->known;
-        second->told = r->told;
-        second->unsure = r->unsure;
+    if (first->lasts)
+        (void)map_remove(&first->node->lasting_recalls, recall_key(&first->key));
+    for (struct recall *r = first->joined; r; r = r->joined) {
+        r->result = first->result == RECALL_RUNNING ? RECALL_RUNNING : RECALL_FREED;
+        r->known = first->known;
+        r->told = first->told;
+        r->unsure = first->unsure;
     }
-    r->done(r);
-    if (second)
-        second->done(second);
+    for (struct recall *r = first, *next; r; r = next) {
+        next = r->joined;
+        r->done(r);
+    }
+}
+
+/* Of those that have joined the first one. */
+static void recall_end_unawaited(struct recall *first)
+{
+    for (struct recall **at = &first->joined; *at;) {
+        struct recall *r = *at;
+        if (recall_is_awaited(r)) {
+            at = &r->joined;
+            continue;
+        }
+        *at = r->joined;
+        r->result = RECALL_RUNNING;
+        r->known = false;
+        r->done(r);
+    }
 }
 
 /* True: another one asks for the same claimed task. While the queue is down, users may try again and again. */
@@ -41,13 +57,9 @@ static bool recall_joins(struct node *n, struct recall *r)
         (void)map_put(&n->lasting_recalls, recall_key(&r->key), r);
         return false;
     }
-    struct recall *second = first->second;
-    first->second = r;
-    if (second) {
-        second->result = RECALL_RUNNING;
-        second->known = false;
-        second->done(second);
-    }
+    recall_end_unawaited(first);
+    r->joined = first->joined;
+    first->joined = r;
     return true;
 }
 

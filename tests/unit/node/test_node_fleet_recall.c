@@ -197,6 +197,36 @@ static void of_one_claimed_task_at_most_two_recalls_that_last_wait(void **state)
     assert_true(r[0].result == RECALL_ANSWERED && r[TRIES - 1].result == RECALL_FREED);
 }
 
+/* A stop that waits for the result may not be told early that nothing was changed. */
+static void recalls_that_last_and_are_awaited_all_get_the_result_of_the_first(void **state)
+{
+    enum { TRIES = 4, OVER = 2 };
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    atomic_int given_up = RECALL_GIVEN_UP, open = RECALL_OPEN;
+    atomic_bool over[TRIES] = { 0 };
+    struct recall r[TRIES], last = wanted_back(w, &t, &a);
+    last.lasts = true;
+    last.state = &open;
+    for (size_t i = 0; i < TRIES; i++) {
+        r[i] = last;
+        r[i].state = &given_up;
+        r[i].over = &over[i];
+        node_recall(w->node, &r[i]);
+    }
+    assert_int_equal(recalls_done, 0);
+    atomic_store(&over[OVER], true); /* its request has ended */
+    node_recall(w->node, &last);
+    assert_int_equal(recalls_done, 1);
+    assert_false(r[OVER].known);
+    rest(w);
+    assert_int_equal(recalls_done, TRIES + 1);
+    assert_true(last.result == RECALL_FREED && r[1].result == RECALL_FREED && r[3].result == RECALL_FREED);
+}
+
 /* More at once would delay what else the queue is asked. */
 static void few_of_many_recalls_that_last_ask_the_queue_at_once(void **state)
 {
@@ -324,6 +354,7 @@ int main(void)
             the_node_that_has_the_task_hears_of_a_recall_that_lasts_though_the_queue_does_not_answer, setup_several,
             teardown_fleet),
         T(of_one_claimed_task_at_most_two_recalls_that_last_wait),
+        T(recalls_that_last_and_are_awaited_all_get_the_result_of_the_first),
         T(few_of_many_recalls_that_last_ask_the_queue_at_once),
         cmocka_unit_test_setup_teardown(the_queue_is_asked_again_when_the_node_that_pushes_the_task_has_answered,
                                         setup_several, teardown_fleet),
