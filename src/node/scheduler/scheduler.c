@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 
-enum { RULES_WAIT_MS = 100, FAILING_MS = 10000 };
+enum { RULES_WAIT_MS = 100, FAILING_MS = 10000, ABORT_AGAIN_MS = 500 };
 
 static void scheduler_on_spawned(void *context, const struct task *t)
 {
@@ -373,6 +373,15 @@ const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uu
 {
     const struct held *h = scheduler_find_held(s, id, fence);
     return h && (h->where == HELD_QUEUED || h->where == HELD_PUSHING) ? h->facts : NULL;
+}
+
+bool scheduler_ask_abort(struct scheduler *s, struct uuid id, int64_t fence)
+{
+    struct held *h = scheduler_find_held(s, id, fence);
+    if (!h || (h->abort_asked_ms && s->now.steady_ms - h->abort_asked_ms < ABORT_AGAIN_MS))
+        return false;
+    h->abort_asked_ms = s->now.steady_ms;
+    return true;
 }
 
 uint64_t scheduler_queue_epoch(const struct scheduler *s, struct uuid id, int64_t fence)

@@ -128,6 +128,8 @@ size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct fen
 
 /* The facts needed to end a task that is pushed or being pushed; NULL: it is not held here, or not in the queue. */
 const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uuid id, int64_t fence);
+/* The queue is to be asked to abort it; false: it was asked less than 500 ms ago. */
+bool scheduler_ask_abort(struct scheduler *s, struct uuid id, int64_t fence);
 /* The epoch of the shared queue in which it got the task; 0: not known here. */
 uint64_t scheduler_queue_epoch(const struct scheduler *s, struct uuid id, int64_t fence);
 

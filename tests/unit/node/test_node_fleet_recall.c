@@ -148,6 +148,33 @@ static void one_that_runs_on_a_worker_is_asked_to_end(void **state)
     assert_int_equal(taken.abort_count, 1);
 }
 
+/* The other node notifies this one each time. */
+static void an_abort_that_another_node_repeats_is_passed_on_twice_a_second(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    take_all(w, &a);
+    size_t recalls = 0, aborts = 0;
+    struct op_recall op = { .op.kind = OP_RECALL, .id = t.id, .fence = 1, .abort = true, .now_ms = w->now_ms };
+    apply_op(w, &op.op);
+    for (int64_t end_ms = w->now_ms + 990; w->now_ms < end_ms;) {
+        step_at(w, w->now_ms + 30);
+        node_on_recall_request(w->node);
+        step_at(w, w->now_ms);
+        answer(w, OP_RECALL_LIST);
+        recalls += find_io_request(&hand, IO_RECALL) != NULL;
+        if (find_io_request(&hand, IO_RECALL))
+            carry(&hand, IO_RECALL);
+        aborts += find_io_request(&hand, IO_ABORT) != NULL;
+        rest(w);
+    }
+    assert_int_equal(recalls, 2);
+    assert_int_equal(aborts, 2);
+}
+
 static void a_recall_that_lasts_asks_the_worker_that_has_the_task_and_says_so(void **state)
 {
     struct world *w = *state;
@@ -349,6 +376,8 @@ int main(void)
         T(a_task_that_is_wanted_back_does_not_run_here_when_its_push_has_failed),
         T(a_recall_that_lasts_is_asked_for_until_the_queue_answers_though_nobody_waits),
         T(one_that_runs_on_a_worker_is_asked_to_end),
+        cmocka_unit_test_setup_teardown(an_abort_that_another_node_repeats_is_passed_on_twice_a_second, setup_several,
+                                        teardown_fleet),
         T(a_recall_that_lasts_asks_the_worker_that_has_the_task_and_says_so),
         cmocka_unit_test_setup_teardown(
             the_node_that_has_the_task_hears_of_a_recall_that_lasts_though_the_queue_does_not_answer, setup_several,
