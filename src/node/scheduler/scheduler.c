@@ -304,6 +304,12 @@ bool scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence)
     return planned;
 }
 
+bool scheduler_is_being_settled(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    const struct held *h = scheduler_find_held(s, id, fence);
+    return h && !h->armed && h->where == HELD_ARMED;
+}
+
 bool scheduler_may_start(const struct scheduler *s, struct uuid id, int64_t fence)
 {
     const struct held *h = scheduler_find_held(s, id, fence);

@@ -155,6 +155,8 @@ bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence);
  * because the queue is down, it does not fire: its claim ends, and the store decides what becomes of it. The same if
  * its call is being planned, perhaps of a run as it was before; true: so it is. */
 bool scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence);
+/* It has left the wheel and does not fire: somebody settles it. */
+bool scheduler_is_being_settled(const struct scheduler *s, struct uuid id, int64_t fence);
 /* It is planned, on its way to a queue, or in the hands of this process's queue and worker: not known here is whether
  * it has started. */
 bool scheduler_may_start(const struct scheduler *s, struct uuid id, int64_t fence);

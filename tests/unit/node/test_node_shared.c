@@ -309,10 +309,41 @@ static void what_waits_for_its_host_is_given_back_and_what_runs_is_refused(void 
     assert_int_equal(w->run_count, 0);
 }
 
+static void count_answer(struct recall *r)
+{
+    ++*(int *)r->context;
+}
+
+/* A user of this node wants it, too, and the store does not take the settlement yet. */
+static void what_is_off_the_wheel_and_not_settled_yet_is_granted(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = one_armed(w), running = row_of(w, &t, &a), replace = running;
+    int answers = 0;
+    replace.state = TASK_CANCELLED;
+    replace.version++;
+    struct recall r = { .running = &running, .replace = &replace, .done = count_answer, .context = &answers };
+    node_recall(w->node, &r);
+    deny(w, OP_SETTLE, false);
+    request_from_elsewhere(w, t.id);
+    node_on_recall_request(w->node);
+    step_at(w, w->now_ms);
+    answer(w, OP_RECALL_LIST);
+    step_at(w, w->now_ms + 30);
+    assert_int_equal(count_pending(w, OP_RECALL_LIST), 0); /* not read again, and not refused */
+    assert_false(request_from_elsewhere(w, t.id).ret_refused);
+    go_on(w, w->now_ms + 500);
+    assert_int_equal(answers, 1);
+    assert_int_equal(state_of(w, t.id), TASK_CANCELLED);
+}
+
 int main(void)
 {
 #define node_test(f) cmocka_unit_test_setup_teardown(f, setup_shared, teardown)
     const struct CMUnitTest tests[] = {
+        node_test(what_is_off_the_wheel_and_not_settled_yet_is_granted),
         node_test(who_was_stopped_fires_nothing_before_it_knows_that_it_lives),
         node_test(who_finds_its_clock_set_forward_tells_the_store_before_it_fires),
         node_test(who_was_held_up_reads_what_others_want_back_before_it_fires),
