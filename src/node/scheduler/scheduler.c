@@ -299,7 +299,7 @@ bool scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence)
     struct held *h = scheduler_find_held(s, id, fence);
     if (!h || !h->armed)
         return false;
-    bool planned = h->where == HELD_PLANNING && h->armed->task->target != TARGET_WORKFLOW;
+    bool planned = h->where == HELD_PLANNING && !scheduler_is_opened(s, id, fence);
     h->wanted_back = h->wanted_back || planned || h->where == HELD_PUSHING || h->armed->unsure;
     return planned;
 }
@@ -313,8 +313,7 @@ bool scheduler_is_being_settled(const struct scheduler *s, struct uuid id, int64
 bool scheduler_may_start(const struct scheduler *s, struct uuid id, int64_t fence)
 {
     const struct held *h = scheduler_find_held(s, id, fence);
-    bool opened = h && h->armed && h->armed->task->target == TARGET_WORKFLOW;
-    return h && !opened && h->where != HELD_QUEUED && h->where != HELD_ENDED;
+    return h && !scheduler_is_opened(s, id, fence) && h->where != HELD_QUEUED && h->where != HELD_ENDED;
 }
 
 bool scheduler_is_opened(const struct scheduler *s, struct uuid id, int64_t fence)

@@ -153,7 +153,8 @@ bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence);
 
 /* A user wants a task back that scheduler_unarm does not have. If it is on its way to the shared queue and comes back,
  * because the queue is down, it does not fire: its claim ends, and the store decides what becomes of it. The same if
- * its call is being planned, perhaps of a run as it was before; true: so it is. */
+ * its call is being planned, perhaps of a run as it was before, or a run is being planned that is not opened; true: so
+ * it is. */
 bool scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence);
 /* It has left the wheel and does not fire: somebody settles it. */
 bool scheduler_is_being_settled(const struct scheduler *s, struct uuid id, int64_t fence);
