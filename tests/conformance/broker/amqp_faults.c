@@ -129,7 +129,7 @@ static void a_worker_gets_its_tasks_though_redelivered_ones_cannot_be_moved(void
     struct error e = { 0 };
     struct taken got = { 0 };
     struct queue_state ignored;
-    assert_ok(queue_stats(w->workers[1], &ignored, &e), &e); /* connects, to take */
+    assert_ok(queue_stats(w->workers[1], &ignored, &e), &e);                         /* connects, to take */
     assert_ok(queue_abort(w->workers[1], (struct fenced_id){ .fence = 1 }, &e), &e); /* connects, to publish */
     char name[sizeof hub->timed_out_name];
     memcpy(name, hub->timed_out_name, sizeof name);
