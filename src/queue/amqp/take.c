@@ -493,7 +493,15 @@ enum err queue_amqp_unblock(struct queue *q, struct uuid worker, struct error *e
 /* Something that the worker must get: no later take has it. */
 static bool queue_amqp_has_result(const struct taken *got)
 {
-    return got->tasks.n || got->abort_count || got->wanted_count || got->unheard;
+    return got->tasks.n || got->abort_count || got->wanted_count;
+}
+
+/* The take fails, so the worker does not learn that it has not heard of everything: the next one says it. */
+static void queue_amqp_forget_heard(struct queue_hub *hub)
+{
+    hub_lock(hub);
+    hub->heard_generation = 0;
+    hub_unlock(hub);
 }
 
 enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret, struct error *e)
@@ -523,5 +531,7 @@ enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a,
         rc = error_set(e, ERR_LIMIT, "the next delivery is larger than the memory set aside for it");
     if (!rc)
         *ret = w.got;
+    else if (w.got.unheard)
+        queue_amqp_forget_heard(hub);
     return rc;
 }
