@@ -229,6 +229,8 @@ bool node_fleet_end(struct node *n, struct uuid id, int64_t fence, struct str wh
     const struct settle_facts *facts = scheduler_queued(n->scheduler, id, fence);
     if (!facts)
         return false;
+    if (!scheduler_ask_abort(n->scheduler, id, fence)) /* a node that waits for its end asks again and again */
+        return true;
     struct fleet_end *x = fleet_end_new(n, id, fence);
     x->facts = *facts;
     x->why_size = min_of(why.n, sizeof x->why);

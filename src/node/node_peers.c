@@ -116,7 +116,7 @@ static enum recall_grant node_grant_recall(void *context, const struct recall_re
         node_abort_requested(n, w);
         return RECALL_REQUEST_DONE;
     }
-    if (node_return_unstarted(n, w))
+    if (scheduler_is_being_settled(n->scheduler, w->id, w->fence) || node_return_unstarted(n, w))
         return RECALL_REQUEST_DONE;
     scheduler_want_back(n->scheduler, w->id, w->fence);
     bool runs = worker_runs(n->worker, w->id, w->fence);

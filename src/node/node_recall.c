@@ -16,20 +16,36 @@ static struct str recall_key(const struct fenced_id *id)
     return (struct str){ (const char *)id, sizeof *id };
 }
 
-static void recall_finish(struct recall *r)
+static void recall_finish(struct recall *first)
 {
-    struct recall *second = r->second;
-    if (r->lasts)
-        (void)map_remove(&r->node->lasting_recalls, recall_key(&r->key));
-    if (second) {
-        second->result = r->result == RECALL_RUNNING ? RECALL_RUNNING : RECALL_FREED;
-        second->known = r->known;
-        second->told = r->told;
-        second->unsure = r->unsure;
+    if (first->lasts)
+        (void)map_remove(&first->node->lasting_recalls, recall_key(&first->key));
+    for (struct recall *r = first->joined; r; r = r->joined) {
+        r->result = first->result == RECALL_RUNNING ? RECALL_RUNNING : RECALL_FREED;
+        r->known = first->known;
+        r->told = first->told;
+        r->unsure = first->unsure;
     }
-    r->done(r);
-    if (second)
-        second->done(second);
+    for (struct recall *r = first, *next; r; r = next) {
+        next = r->joined;
+        r->done(r);
+    }
+}
+
+/* Of those that have joined the first one. */
+static void recall_end_unawaited(struct recall *first)
+{
+    for (struct recall **at = &first->joined; *at;) {
+        struct recall *r = *at;
+        if (recall_is_awaited(r)) {
+            at = &r->joined;
+            continue;
+        }
+        *at = r->joined;
+        r->result = RECALL_RUNNING;
+        r->known = false;
+        r->done(r);
+    }
 }
 
 /* True: another one asks for the same claimed task. While the queue is down, users may try again and again. */
@@ -41,13 +57,9 @@ static bool recall_joins(struct node *n, struct recall *r)
         (void)map_put(&n->lasting_recalls, recall_key(&r->key), r);
         return false;
     }
-    struct recall *second = first->second;
-    first->second = r;
-    if (second) {
-        second->result = RECALL_RUNNING;
-        second->known = false;
-        second->done(second);
-    }
+    recall_end_unawaited(first);
+    r->joined = first->joined;
+    first->joined = r;
     return true;
 }
 
@@ -229,6 +241,27 @@ static void recall_wait_to_ask(struct node *n, struct recall *r)
     list_push(&n->waiting_recalls, &r->link);
 }
 
+/* The queue has lost the task: it would be claimed anew (queue_loss.h), unless the store has a recall request for it
+ * (OP_RETAKE 2). If another node holds the task, the store has one already. */
+static bool recall_is_forgotten(const struct node *n, const struct recall *r)
+{
+    struct uuid id = r->running->id;
+    int64_t fence = r->running->fence;
+    if (r->wanted.ret != WANT_BACK_UNKNOWN || r->decided)
+        return false;
+    return scheduler_holds(n->scheduler, id, fence) ? scheduler_queued(n->scheduler, id, fence) != NULL
+                                                    : !n->setup.shared;
+}
+
+/* RECALL_FREED: it may have been claimed anew before the request. */
+static void recall_on_request_stored(struct recall *r)
+{
+    if (r->result == RECALL_FREED)
+        recall_finish(r);
+    else
+        recall_report_fired(r->node, r);
+}
+
 static void recall_on_wanted_back(struct io_request *e)
 {
     struct recall *r = container_of(e, struct recall, wanted.io_request);
@@ -240,7 +273,12 @@ static void recall_on_wanted_back(struct io_request *e)
     }
     recall_leave_window(n, r);
     r->told = true;
-    r->unsure = e->rc || r->wanted.ret_waits;
+    r->unsure = e->rc || r->wanted.ret != WANT_BACK_TOLD;
+    if (e->rc == ERR_OK && recall_is_forgotten(n, r)) {
+        r->answered = recall_on_request_stored;
+        recall_requests_ask(n->recall_requests, r);
+        return;
+    }
     recall_report_fired(n, r);
 }
 
@@ -248,8 +286,10 @@ static void recall_on_wanted_back(struct io_request *e)
 static void recall_want_back(struct node *n, struct recall *r)
 {
     n->recalls++;
-    r->wanted = (struct io_want_back){ .io_request = { .kind = IO_WANT_BACK, .done = recall_on_wanted_back },
-                                       .task = r->running };
+    r->wanted =
+        (struct io_want_back){ .io_request = { .kind = IO_WANT_BACK, .done = recall_on_wanted_back },
+                               .task = r->running,
+                               .epoch = scheduler_queue_epoch(n->scheduler, r->running->id, r->running->fence) };
     async_io_submit(n->setup.async_io, &r->wanted.io_request);
 }
 

@@ -16,7 +16,8 @@
  * was changed here. With `lasts`, the task is taken back all the same, as soon as the queue that has it answers, and is
  * returned: the recurring task, or the run, has been changed before, and decides what becomes of it (OP_SETTLE 10 and
  * 11, port/store/runs.h 7). Its worker is asked, too, and returns it unless it has started. One such recall of a
- * claimed task is enough: a second one waits for the result of the first, and a third one ends the second. */
+ * claimed task is enough: the later ones wait for the result of the first. If another one joins them, those whose
+ * result nobody asks for any more end. */
 #include <stdatomic.h>
 
 #include "port/async_io.h"
@@ -36,6 +37,8 @@ struct recall {
     bool abort;
     bool lasts; /* it is asked for as long as the queue does not answer, also if the caller has stopped waiting */
     atomic_int *state; /* enum recall_state; NULL: the caller waits as long as it takes */
+    /* RECALL_GIVEN_UP: the caller asks for the result all the same, until this is true; NULL: it does not */
+    const atomic_bool *over;
     void (*done)(struct recall *r);
     void *context;
     enum recall_result result;
@@ -44,11 +47,13 @@ struct recall {
     /* RECALL_RUNNING with `lasts`, and known: a worker was asked, and may be about to start it, for DELIVERY_HEARD_MS
      * at most (port/queue.h) */
     bool told;
-    bool unsure;         /* likewise: it may start at any time, as its queue cannot give it back, or did not answer */
-    struct op_settle op; /* from here on the node's */
+    /* likewise: it may start at any time, as its queue cannot give it back, does not know it, or did not answer. Of
+     * RECALL_FREED: it may have been claimed anew */
+    bool unsure;
+    struct op_settle op;                /* from here on the node's */
     void (*answered)(struct recall *r); /* called instead of done when the node that holds the task has answered */
     bool decided;                       /* it holds the task no more, or it runs the task, or the shared queue has it */
-    struct recall *second;              /* of the same claimed task: it gets this one's result */
+    struct recall *joined;              /* the next of the same claimed task, which gets this one's result */
     struct fenced_id key;
     bool in_window;
     struct io_one asked;
@@ -71,4 +76,10 @@ static inline bool recall_take(const struct recall *r)
 static inline bool recall_is_given_up(const struct recall *r)
 {
     return r->state && atomic_load(r->state) == RECALL_GIVEN_UP;
+}
+
+/* Somebody asks for the result. */
+static inline bool recall_is_awaited(const struct recall *r)
+{
+    return !recall_is_given_up(r) || (r->over && !atomic_load(r->over));
 }

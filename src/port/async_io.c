@@ -46,7 +46,7 @@ static enum err run_abort(const struct async_io_ports *p, struct io_request *e)
 static enum err run_want_back(const struct async_io_ports *p, struct io_request *e)
 {
     struct io_want_back *x = container_of(e, struct io_want_back, io_request);
-    return queue_want_back(p->queue, x->task, &x->ret_waits, &e->error);
+    return queue_want_back(p->queue, x->task, x->epoch, &x->ret, &e->error);
 }
 
 static enum err run_unblock(const struct async_io_ports *p, struct io_request *e)

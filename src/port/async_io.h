@@ -87,7 +87,8 @@ struct io_one { /* RECALL, ABORT */
 struct io_want_back {
     struct io_request io_request;
     const struct task *task;
-    bool ret_waits;
+    uint64_t epoch; /* in which it was pushed; 0: unknown */
+    enum want_back_answer ret;
 };
 
 struct io_unblock {

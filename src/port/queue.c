@@ -56,9 +56,10 @@ enum err queue_abort(struct queue *q, struct fenced_id d, struct error *e)
     return q->ops->abort(q, d, e);
 }
 
-enum err queue_want_back(struct queue *q, const struct task *t, bool *ret_waits, struct error *e)
+enum err queue_want_back(struct queue *q, const struct task *t, uint64_t epoch, enum want_back_answer *ret,
+                         struct error *e)
 {
-    return q->ops->want_back(q, t, ret_waits, e);
+    return q->ops->want_back(q, t, epoch, ret, e);
 }
 
 enum err queue_unblock(struct queue *q, struct uuid worker, struct error *e)

@@ -12,8 +12,9 @@
  *     now_ms. Until queue_timed_out has reported it, renew and ack still work.
  *  6. A recalled task is not delivered. A delivered task cannot be recalled. It can be wanted back: its worker is told,
  *     and returns it unless it has started. A worker starts nothing later than DELIVERY_HEARD_MS after the heard_ms of
- *     the last answer that it has. So DELIVERY_HEARD_MS after queue_want_back has succeeded, a task that does not wait
- *     has started, or never starts under that fence.
+ *     the last answer that it has. So DELIVERY_HEARD_MS after queue_want_back has answered WANT_BACK_TOLD, a task
+ *     has started, or never starts under that fence. A queue that cannot look tasks up answers WANT_BACK_UNKNOWN by
+ *     epoch, as queue_known does, and otherwise takes a task that does not wait for a delivered one.
  *  7. Deliveries of one lane come in the order of their pushes. A task of a higher priority comes before one of a lower
  *     priority that has not waited longer; in a queue that keeps classes apart but not priorities, a task of a higher
  *     class. A task that is pushed again while the queue knows it counts once, if push_again is set.
@@ -108,6 +109,13 @@ struct pushed {
     bool unsure;    /* it failed, but some may be in the queue: the answer was lost */
 };
 
+/* Where a delivery that is wanted back is. */
+enum want_back_answer {
+    WANT_BACK_TOLD,   /* its worker is told; or it has timed out */
+    WANT_BACK_WAITS,  /* it may wait in the queue, where it stays */
+    WANT_BACK_UNKNOWN /* the queue does not know it: it has ended, or is lost. Nobody is told for certain */
+};
+
 struct queue {
     const struct queue_ops *ops;
 };
@@ -126,8 +134,9 @@ struct queue_ops {
                                      struct error *);
     enum err (*recall)(struct queue *, struct fenced_id, bool *ret_recalled, struct error *);
     enum err (*abort)(struct queue *, struct fenced_id, struct error *); /* asks its worker to end it */
-    /* Asks its worker to return it unless it has started. *ret_waits: it may wait in the queue, where it stays. */
-    enum err (*want_back)(struct queue *, const struct task *, bool *ret_waits, struct error *);
+    /* Asks its worker to return it unless it has started. epoch: in which it was pushed; 0: unknown. */
+    enum err (*want_back)(struct queue *, const struct task *, uint64_t epoch, enum want_back_answer *ret,
+                          struct error *);
     /* Used beside a take of the same worker, by another handle. */
     enum err (*unblock)(struct queue *, struct uuid worker, struct error *);
     /* Which of these wait, are delivered or have timed out. epochs: in which each was pushed; 0: unknown; NULL: none is
@@ -152,7 +161,8 @@ enum err queue_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struc
                          struct error *e) must_use;
 enum err queue_recall(struct queue *q, struct fenced_id d, bool *ret_recalled, struct error *e) must_use;
 enum err queue_abort(struct queue *q, struct fenced_id d, struct error *e) must_use;
-enum err queue_want_back(struct queue *q, const struct task *t, bool *ret_waits, struct error *e) must_use;
+enum err queue_want_back(struct queue *q, const struct task *t, uint64_t epoch, enum want_back_answer *ret,
+                         struct error *e) must_use;
 enum err queue_unblock(struct queue *q, struct uuid worker, struct error *e) must_use;
 enum err queue_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                      struct error *e) must_use;

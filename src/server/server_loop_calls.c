@@ -71,6 +71,7 @@ static void server_recall_on_loop(struct server *a, const void *about, void *ans
         .abort = recall_request->abort,
         .lasts = recall_request->lasts,
         .state = &c->answer->state,
+        .over = c->answer->over,
         .done = server_on_recalled,
         .result = RECALL_RUNNING,
     };

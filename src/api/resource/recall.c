@@ -12,6 +12,7 @@ enum { ROWS_MAX = 16 << 20 };
 struct recall_group {
     struct clock *clock;
     atomic_int users;
+    atomic_bool over;             /* the request asks no more */
     atomic_size_t open;           /* owners that have not answered */
     atomic_int_least64_t sure_ms; /* steady: from then on a task that a worker was asked for does not start */
     size_t n, max;
@@ -134,20 +135,28 @@ bool recall_ask(struct request *q, const struct recall_order *order, int64_t wai
     return true;
 }
 
+static void recall_group_unref(struct recall_group *g)
+{
+    if (atomic_fetch_sub(&g->users, 1) == 1)
+        free(g);
+}
+
+void recall_group_leave(struct recall_group *g)
+{
+    if (!g)
+        return;
+    atomic_store(&g->over, true);
+    recall_group_unref(g);
+}
+
 void recall_group_begin(struct request *q, size_t max)
 {
-    recall_group_unref(q->recalls);
+    recall_group_leave(q->recalls);
     struct recall_group *g = xcalloc(1, sizeof *g + max * sizeof g->sure[0]);
     g->clock = q->server->setup.clock;
     g->max = max;
     atomic_init(&g->users, 1);
     q->recalls = g;
-}
-
-void recall_group_unref(struct recall_group *g)
-{
-    if (g && atomic_fetch_sub(&g->users, 1) == 1)
-        free(g);
 }
 
 static void recall_group_note_told(struct recall_group *g)
@@ -162,7 +171,7 @@ static void recall_group_on_answer(struct recall_group *g, size_t at, const stru
     bool runs = answer->result == RECALL_RUNNING;
     if (runs && answer->told)
         recall_group_note_told(g);
-    if (at < g->max && (!runs || (answer->known && !answer->unsure)))
+    if (at < g->max && !answer->unsure && (!runs || answer->known))
         atomic_store(&g->sure[at], true);
     atomic_fetch_sub(&g->open, 1);
     recall_group_unref(g);
@@ -206,6 +215,7 @@ void recall_tell(struct request *q, const struct recall_order *order)
     w->group = order->tells ? q->recalls : NULL;
     if (w->group) {
         w->at = w->group->n++;
+        w->answer.over = &w->group->over;
         atomic_fetch_add(&w->group->open, 1);
         atomic_fetch_add(&w->group->users, 1);
     }

@@ -23,7 +23,7 @@ void recall_tell(struct request *q, const struct recall_order *order);
  * of them are numbered from 0 on, for recall_is_sure. The thread that owns the request. */
 struct recall_group;
 void recall_group_begin(struct request *q, size_t max);
-void recall_group_unref(struct recall_group *g); /* NULL is fine */
+void recall_group_leave(struct recall_group *g); /* the request has ended, or begins another; NULL is fine */
 
 /* Whether the task of the order is taken back, has started, or does not start under its claim after recall_sure_in_ms.
  * False: it may start at any time, or its owner has not answered. */

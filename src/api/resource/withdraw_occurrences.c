@@ -15,7 +15,8 @@
 #include "core/task/spawn.h"
 
 enum {
-    RETRY_MS = 5,
+    RETRY_MS = 5, /* after the first round; doubled from round to round */
+    RETRY_MAX_MS = 200,
     STORE_RETRY_MS = 100,
     TELL_MS = 1500, /* until all that may have an occurrence are told */
     TELL_POLL_MS = 10,
@@ -43,6 +44,7 @@ struct withdrawal {
     bool paused;  /* occurrences were paused, and are to be withdrawn */
     bool failed;  /* paused, and the store could not withdraw them */
     bool told;    /* the owners of what was left were asked all at once */
+    int64_t retry_ms;
     struct timer timer;
     route_handler *then; /* NULL: answer the request */
 };
@@ -348,6 +350,16 @@ static enum handled withdraw_next_page(struct request *q, struct reader *r)
     return withdraw_recall_next(w);
 }
 
+/* Each round lists all claimed occurrences. */
+static enum handled withdraw_retry(struct withdrawal *w, int64_t left_ms)
+{
+    w->timer.fire = withdraw_on_retry_timer;
+    timers_add(w->q->server->timers, &w->timer, w->failed ? STORE_RETRY_MS : min_of(w->retry_ms, left_ms));
+    w->retry_ms = min_of(w->retry_ms * 2, (int64_t)RETRY_MAX_MS);
+    w->failed = false;
+    return HANDLED_LATER;
+}
+
 static enum handled withdraw_recall_next(struct withdrawal *w)
 {
     while (w->at < w->claimed.n) {
@@ -373,15 +385,13 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
         return request_later(w->q, withdraw_paused);
     const struct api_limits *l = &w->q->server->limits;
     bool is_long = w->unfired || w->failed;
-    bool is_over = withdraw_left_ms(w, is_long ? l->recall_stall_ms : l->recall_ms) <= 0;
+    int64_t left_ms = withdraw_left_ms(w, is_long ? l->recall_stall_ms : l->recall_ms);
+    bool is_over = left_ms <= 0;
     if (w->again && is_over && !w->told && withdraw_is_called_off(w->parent))
         return request_later(w->q, withdraw_tell_rest);
     if (!(w->again || w->failed) || is_over)
         return withdraw_end(w);
-    w->timer.fire = withdraw_on_retry_timer;
-    timers_add(w->q->server->timers, &w->timer, w->failed ? STORE_RETRY_MS : RETRY_MS);
-    w->failed = false;
-    return HANDLED_LATER;
+    return withdraw_retry(w, left_ms);
 }
 
 static enum handled withdraw_run(struct request *q, struct reader *r)
@@ -397,7 +407,7 @@ enum handled withdraw_claimed_then(struct request *q, const struct task *parent,
     struct api_server *s = q->server;
     if (!q->withdrawal)
         q->withdrawal = arena_new(&q->arena, struct withdrawal);
-    *q->withdrawal = (struct withdrawal){ .from_ms = from_ms, .then = then };
+    *q->withdrawal = (struct withdrawal){ .from_ms = from_ms, .then = then, .retry_ms = RETRY_MS };
     arena_init(&q->withdrawal->page, PAGE_ARENA);
     q->withdrawal->q = q;
     q->withdrawal->parent = parent;

@@ -52,6 +52,7 @@ struct recall_answer {
     bool known;        /* false: the owner does not know of the claim yet; ask again */
     bool told, unsure; /* as of struct recall */
     atomic_int state;  /* enum recall_state. GIVEN_UP: the client got 409, and the owner leaves the task unchanged */
+    const atomic_bool *over; /* as of struct recall */
 };
 
 /* What will happen to a task, as its node sees it. The answer is given once, on any thread. The task, its holds and the

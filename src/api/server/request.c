@@ -63,7 +63,7 @@ void request_release_memory(struct request *q)
     buf_release(&q->body);
     arena_release(&q->arena);
     response_release(&q->response);
-    recall_group_unref(take(q->recalls));
+    recall_group_leave(take(q->recalls));
 }
 
 void request_free(struct request *q)

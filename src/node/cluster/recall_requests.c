@@ -12,7 +12,9 @@ enum {
     RECALL_REQUEST_ARENA = 64 << 10,
     RECALL_LIST_ARENA = 64 << 10,
     RECALL_REQUESTS_RETRY_MS = 200,
-    CHECKS_DOUBLED_MAX = 6
+    CHECKS_DOUBLED_MAX = 6,
+    LISTS_SOON_MAX = 5, /* before the wait is doubled: most claims arrive by then */
+    LISTS_DOUBLED_MAX = 3
 };
 
 /* A request for a task that another node holds. */
@@ -41,7 +43,8 @@ struct recall_requests {
     struct pending_op listing;  /* its next_at_ms is INT64_MAX while no notice is to be followed */
     bool has_more;              /* the list goes on behind the page that was read last, whose last task is `after` */
     struct uuid after;
-    bool is_unknown;       /* the claim of a task in the list has yet to arrive */
+    bool is_unknown;       /* the claim of a task in the list has yet to arrive, or it may still start */
+    int unknown_lists;     /* so many lists had such a task, one after the other */
     int64_t list_until_ms; /* steady: until then the list is read again if need be */
     int64_t list_sent_ms;  /* steady: when its first page was asked for */
     int64_t read_ms;       /* steady: when a list was asked for that has come whole */
@@ -271,12 +274,14 @@ static void recall_requests_end_list(struct recall_requests *q)
 {
     bool has_told = q->list.refused_count > 0; /* and what it told may be in the list again */
     q->read_ms = q->list_sent_ms;
+    int doubled = min_of(max_of(q->unknown_lists - LISTS_SOON_MAX, 0), LISTS_DOUBLED_MAX);
+    q->unknown_lists = q->is_unknown ? q->unknown_lists + 1 : 0;
     if (!q->is_unknown)
         q->granted_ms = q->list_sent_ms;
     if (q->refused_count)
         pending_op_wait(&q->listing, q->now, has_told ? RECALL_REQUESTS_AGAIN_MS : 0);
     else if (q->is_unknown && q->now.steady_ms < q->list_until_ms)
-        pending_op_wait(&q->listing, q->now, RECALL_REQUESTS_AGAIN_MS);
+        pending_op_wait(&q->listing, q->now, (int64_t)RECALL_REQUESTS_AGAIN_MS << doubled);
 }
 
 static void recall_requests_on_list(struct op *op)

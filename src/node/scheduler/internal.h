@@ -64,6 +64,8 @@ struct held {
     struct settle_facts *facts; /* fleet: what is needed to end it when the queue has it; without texts */
     struct list link;           /* QUEUED: in scheduler.queued, by asked_ms */
     int64_t asked_ms;           /* steady: when it was pushed, or last checked in the store */
+    int64_t abort_asked_ms;     /* steady: when the queue was last asked to abort it; 0: never */
+    uint64_t epoch;             /* QUEUED: of the queue, when it was pushed; 0: not known */
 };
 
 struct armed {

@@ -195,6 +195,7 @@ static void push_is_there(struct scheduler *s, struct armed *a, bool own, uint64
     a->claim->kept = a->claim->kept || own;
     if (h->where == HELD_QUEUED) {
         h->asked_ms = s->now.steady_ms;
+        h->epoch = epoch;
         list_push(&s->queued, &h->link);
         lanes_on_queued(s->lanes, h->lane, true);
         a->claim->epoch = a->claim->pushed ? a->claim->epoch : epoch;

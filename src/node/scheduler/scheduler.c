@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 
-enum { RULES_WAIT_MS = 100, FAILING_MS = 10000 };
+enum { RULES_WAIT_MS = 100, FAILING_MS = 10000, ABORT_AGAIN_MS = 500 };
 
 static void scheduler_on_spawned(void *context, const struct task *t)
 {
@@ -299,16 +299,21 @@ bool scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence)
     struct held *h = scheduler_find_held(s, id, fence);
     if (!h || !h->armed)
         return false;
-    bool planned = h->where == HELD_PLANNING && h->armed->task->target != TARGET_WORKFLOW;
+    bool planned = h->where == HELD_PLANNING && !scheduler_is_opened(s, id, fence);
     h->wanted_back = h->wanted_back || planned || h->where == HELD_PUSHING || h->armed->unsure;
     return planned;
+}
+
+bool scheduler_is_being_settled(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    const struct held *h = scheduler_find_held(s, id, fence);
+    return h && !h->armed && h->where == HELD_ARMED;
 }
 
 bool scheduler_may_start(const struct scheduler *s, struct uuid id, int64_t fence)
 {
     const struct held *h = scheduler_find_held(s, id, fence);
-    bool opened = h && h->armed && h->armed->task->target == TARGET_WORKFLOW;
-    return h && !opened && h->where != HELD_QUEUED && h->where != HELD_ENDED;
+    return h && !scheduler_is_opened(s, id, fence) && h->where != HELD_QUEUED && h->where != HELD_ENDED;
 }
 
 bool scheduler_is_opened(const struct scheduler *s, struct uuid id, int64_t fence)
@@ -373,6 +378,21 @@ const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uu
 {
     const struct held *h = scheduler_find_held(s, id, fence);
     return h && (h->where == HELD_QUEUED || h->where == HELD_PUSHING) ? h->facts : NULL;
+}
+
+bool scheduler_ask_abort(struct scheduler *s, struct uuid id, int64_t fence)
+{
+    struct held *h = scheduler_find_held(s, id, fence);
+    if (!h || (h->abort_asked_ms && s->now.steady_ms - h->abort_asked_ms < ABORT_AGAIN_MS))
+        return false;
+    h->abort_asked_ms = s->now.steady_ms;
+    return true;
+}
+
+uint64_t scheduler_queue_epoch(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    const struct held *h = scheduler_find_held(s, id, fence);
+    return h && h->where == HELD_QUEUED ? h->epoch : 0;
 }
 
 /* ---- other nodes, the clock, drain ---- */

@@ -128,6 +128,10 @@ size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct fen
 
 /* The facts needed to end a task that is pushed or being pushed; NULL: it is not held here, or not in the queue. */
 const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uuid id, int64_t fence);
+/* The queue is to be asked to abort it; false: it was asked less than 500 ms ago. */
+bool scheduler_ask_abort(struct scheduler *s, struct uuid id, int64_t fence);
+/* The epoch of the shared queue in which it got the task; 0: not known here. */
+uint64_t scheduler_queue_epoch(const struct scheduler *s, struct uuid id, int64_t fence);
 
 /* Whether a task that the queue has forgotten may be claimed anew in place (OP_RETAKE): it may simply run once more,
  * and no limit counts it for another node. Such a task becomes this node's even if there is no room. */
@@ -149,8 +153,11 @@ bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence);
 
 /* A user wants a task back that scheduler_unarm does not have. If it is on its way to the shared queue and comes back,
  * because the queue is down, it does not fire: its claim ends, and the store decides what becomes of it. The same if
- * its call is being planned, perhaps of a run as it was before; true: so it is. */
+ * its call is being planned, perhaps of a run as it was before, or a run is being planned that is not opened; true: so
+ * it is. */
 bool scheduler_want_back(struct scheduler *s, struct uuid id, int64_t fence);
+/* It has left the wheel and does not fire: somebody settles it. */
+bool scheduler_is_being_settled(const struct scheduler *s, struct uuid id, int64_t fence);
 /* It is planned, on its way to a queue, or in the hands of this process's queue and worker: not known here is whether
  * it has started. */
 bool scheduler_may_start(const struct scheduler *s, struct uuid id, int64_t fence);

@@ -82,17 +82,21 @@ enum err epoch_read(struct queue_hub *hub, struct error *e)
  * (an older version of Belfry pushed it), the answer depends on whether this process saw the epoch change. It cannot
  * tell whether the push was before the change. But queue_known is never asked about pushes younger than
  * CLAIM_OLD_MS; so for CLAIM_OLD_MS after a change, all that it is asked about was pushed before the change. */
+bool epoch_may_have(const struct queue_hub *hub, const struct fenced_id *id, uint64_t pushed_in)
+{
+    bool lost = hub->epoch_lost_ms && rabbit_now_ms() - hub->epoch_lost_ms < CLAIM_OLD_MS;
+    bool is_there = pushed_in ? pushed_in == hub->epoch : !lost;
+    return is_there || map_get(&hub->delivered, delivery_bytes(id));
+}
+
 enum err queue_amqp_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                           struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
     hub_lock(hub);
     enum err rc = rabbit_connect(&hub->link, e) || epoch_read(hub, e) ? e->code : ERR_OK;
-    bool lost = hub->epoch_lost_ms && rabbit_now_ms() - hub->epoch_lost_ms < CLAIM_OLD_MS;
-    for (size_t i = 0; !rc && i < n; i++) {
-        bool is_there = epochs && epochs[i] ? epochs[i] == hub->epoch : !lost;
-        ret[i] = is_there || map_get(&hub->delivered, delivery_bytes(&v[i]));
-    }
+    for (size_t i = 0; !rc && i < n; i++)
+        ret[i] = epoch_may_have(hub, &v[i], epochs ? epochs[i] : 0);
     hub_unlock(hub);
     return rc;
 }

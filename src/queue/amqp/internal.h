@@ -199,6 +199,8 @@ bool epoch_is(const struct rabbit_message *m, uint64_t *ret); /* whether a recor
  * one. */
 void epoch_on_record(struct queue_hub *hub, uint64_t epoch);
 enum err epoch_read(struct queue_hub *hub, struct error *e) must_use;
+/* Likewise, after epoch_read. Whether a delivery that was pushed in this epoch (0: unknown) may still be there. */
+bool epoch_may_have(const struct queue_hub *hub, const struct fenced_id *id, uint64_t pushed_in);
 enum err queue_amqp_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                           struct error *e) must_use;
 /* The caller holds push_lock. push_epoch_begin: when the connection opens. push_epoch_on_record: for each record.
@@ -214,7 +216,8 @@ enum { TASK_TEXT_MAX = 32 << 20 };
 enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
                          struct error *e) must_use;
 enum err queue_amqp_abort(struct queue *q, struct fenced_id d, struct error *e) must_use;
-enum err queue_amqp_want_back(struct queue *q, const struct task *t, bool *ret_waits, struct error *e) must_use;
+enum err queue_amqp_want_back(struct queue *q, const struct task *t, uint64_t epoch, enum want_back_answer *ret,
+                              struct error *e) must_use;
 /* Called without locks. A broker has no clock that can be asked, so control nodes, which ask for delivery timeouts,
  * publish the time to the workers. */
 void queue_amqp_publish_time(struct queue_hub *hub);

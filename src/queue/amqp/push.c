@@ -184,21 +184,24 @@ enum err queue_amqp_abort(struct queue *q, struct fenced_id d, struct error *e)
 }
 
 /* A task can be counted, not found: it may wait if any task of its route does. It is counted first: if it does not wait
- * then, a worker has it that hears of the message. */
-enum err queue_amqp_want_back(struct queue *q, const struct task *t, bool *ret_waits, struct error *e)
+ * then, a worker has it that hears of the message, or it was lost with its epoch. */
+enum err queue_amqp_want_back(struct queue *q, const struct task *t, uint64_t epoch, enum want_back_answer *ret,
+                              struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
+    const struct fenced_id id = { t->id, t->fence };
     const struct route_facts facts = route_of(hub, t, queue_tenant(hub->names, t->tenant));
     const uint32_t *ready = NULL;
     hub_lock(hub);
-    enum err rc = rabbit_connect(&hub->link, e);
+    enum err rc = rabbit_connect(&hub->link, e) || epoch_read(hub, e) ? e->code : ERR_OK;
     if (!rc)
         rc = routes_count(hub, &(struct route *){ routes_get(&hub->routes, hub, &facts) }, 1, &ready, e);
     bool waits = !rc && ready[0] > 0;
+    bool known = epoch_may_have(hub, &id, epoch);
     hub_unlock(hub);
-    if (rc || queue_amqp_tell_workers(hub, CONTROL_WANT_BACK, (struct fenced_id){ t->id, t->fence }, e))
+    if (rc || queue_amqp_tell_workers(hub, CONTROL_WANT_BACK, id, e))
         return e->code;
-    *ret_waits = waits;
+    *ret = !known ? WANT_BACK_UNKNOWN : waits ? WANT_BACK_WAITS : WANT_BACK_TOLD;
     return ERR_OK;
 }
 

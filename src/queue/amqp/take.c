@@ -490,6 +490,20 @@ enum err queue_amqp_unblock(struct queue *q, struct uuid worker, struct error *e
     return ERR_OK;
 }
 
+/* Something that the worker must get: no later take has it. */
+static bool queue_amqp_has_result(const struct taken *got)
+{
+    return got->tasks.n || got->abort_count || got->wanted_count;
+}
+
+/* The take fails, so the worker does not learn that it has not heard of everything: the next one says it. */
+static void queue_amqp_forget_heard(struct queue_hub *hub)
+{
+    hub_lock(hub);
+    hub->heard_generation = 0;
+    hub_unlock(hub);
+}
+
 enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret, struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
@@ -505,13 +519,19 @@ enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a,
     hub_lock(hub);
     enum err rc = queue_amqp_take_some(&w, &redelivered, e);
     hub_unlock(hub);
-    if (!list_empty(&redelivered) && received_move(hub, &redelivered, hub->timed_out_name, true, e))
-        rc = e->code;
+    struct error own = { 0 };
+    if (!list_empty(&redelivered) && received_move(hub, &redelivered, hub->timed_out_name, true, &own) && !rc &&
+        !queue_amqp_has_result(&w.got)) { /* else a later take moves them */
+        *e = own;
+        rc = own.code;
+    }
     received_free_all(&redelivered);
     /* If the link broke after tasks were handed out, they time out by themselves. */
-    if (!rc && w.full && w.got.tasks.n == 0)
+    if (!rc && w.full && !queue_amqp_has_result(&w.got))
         rc = error_set(e, ERR_LIMIT, "the next delivery is larger than the memory set aside for it");
     if (!rc)
         *ret = w.got;
+    else if (w.got.unheard)
+        queue_amqp_forget_heard(hub);
     return rc;
 }

@@ -345,12 +345,13 @@ static enum err queue_memory_abort(struct queue *base, struct fenced_id d, struc
     return ERR_OK;
 }
 
-static enum err queue_memory_want_back(struct queue *base, const struct task *t, bool *ret_waits, struct error *e)
+static enum err queue_memory_want_back(struct queue *base, const struct task *t, uint64_t epoch,
+                                       enum want_back_answer *ret, struct error *e)
 {
-    (void)e;
+    (void)epoch, (void)e;
     struct queue_memory *q = queue_memory_of(base);
     struct entry *entry = map_get(&q->entries, queue_memory_key(&(struct fenced_id){ t->id, t->fence }));
-    *ret_waits = entry && entry->state == ENTRY_WAITING;
+    *ret = !entry ? WANT_BACK_UNKNOWN : entry->state == ENTRY_WAITING ? WANT_BACK_WAITS : WANT_BACK_TOLD;
     if (!entry || entry->state != ENTRY_DELIVERED || list_linked(&entry->link))
         return ERR_OK;
     entry->wanted = true;

@@ -321,20 +321,22 @@ static enum err queue_redis_abort(struct queue *base, struct fenced_id d, struct
     return queue_redis_call_no_reply(q, e);
 }
 
-static enum err queue_redis_want_back(struct queue *base, const struct task *t, bool *ret_waits, struct error *e)
+static enum err queue_redis_want_back(struct queue *base, const struct task *t, uint64_t epoch,
+                                      enum want_back_answer *ret, struct error *e)
 {
+    (void)epoch;
     struct queue_redis *q = queue_redis_of(base);
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
-    int64_t waits;
+    int64_t answer;
     if (queue_redis_connect(q, e))
         return e->code;
     queue_redis_call_begin(q, "want_back");
     queue_redis_arg_member(&q->conn, &(struct fenced_id){ t->id, t->fence });
     if (queue_redis_call(q, &reply, e))
         return e->code;
-    if (!reply_i64(reply, &waits))
+    if (!reply_i64(reply, &answer) || answer < WANT_BACK_TOLD || answer > WANT_BACK_UNKNOWN)
         return redis_unexpected_reply(e, "want_back");
-    *ret_waits = waits == 1;
+    *ret = (enum want_back_answer)answer;
     return ERR_OK;
 }
 

@@ -315,13 +315,14 @@ local function take_requests(worker, list) -- 'aborts' or 'wanted'
     return members
 end
 
-local function request_of_worker(member, list) -- if a worker has it
+local function request_of_worker(member, list) -- if a worker has it; returns whether one does
     local worker = worker_of(member)
-    if not worker then return end
+    if not worker then return false end
     local key = P .. 'w:' .. worker .. ':' .. list
     call('SADD', key, member)
     call('PEXPIRE', key, ABORT_TTL)
     send_token(worker, WAKE)
+    return true
 end
 
 -- When a queue is restored, tasks that wait in it may have been delivered and run since the state was saved; only the
@@ -547,11 +548,12 @@ function verbs.abort()
     return 1
 end
 
--- Returns 1 if it waits.
+-- Returns 0 if its worker is told or it has timed out, 1 if it waits, 2 if it is not known (enum want_back_answer).
 function verbs.want_back()
-    request_of_worker(ARGV[5], 'wanted')
-    local channel = channel_of(ARGV[5])
-    return channel and call('ZSCORE', P .. 'c:' .. channel, ARGV[5]) and 1 or 0
+    local member = ARGV[5]
+    if request_of_worker(member, 'wanted') or call('ZSCORE', P .. 'lapsing', member) then return 0 end
+    local channel = channel_of(member)
+    return channel and call('ZSCORE', P .. 'c:' .. channel, member) and 1 or 2
 end
 
 -- Arguments: worker.

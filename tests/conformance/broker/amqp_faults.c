@@ -105,6 +105,45 @@ static void a_classic_queue_lapses_too(void **state)
     take_none(w, 1);
 }
 
+static void wait_for_waiting(struct world *w, int64_t n)
+{
+    int64_t end = rabbit_now_ms() + ENOUGH_MS;
+    struct queue_state now = { 0 };
+    struct error e = { 0 };
+    while (now.waiting != n) {
+        assert_true(rabbit_now_ms() < end);
+        (void)!queue_stats(w->queue, &now, &e);
+    }
+}
+
+/* Its connection lives, so the broker would never take them away. */
+static void a_worker_gets_its_tasks_though_redelivered_ones_cannot_be_moved(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w) };
+    push(w, v, 2);
+    struct tasks before = take_exactly(w, 0, 1);
+    rabbitmq_do("close-connections");
+    wait_for_waiting(w, 2);
+    struct queue_hub *hub = hub_of(w->workers[1]);
+    struct error e = { 0 };
+    struct taken got = { 0 };
+    struct queue_state ignored;
+    assert_ok(queue_stats(w->workers[1], &ignored, &e), &e);                         /* connects, to take */
+    assert_ok(queue_abort(w->workers[1], (struct fenced_id){ .fence = 1 }, &e), &e); /* connects, to publish */
+    char name[sizeof hub->timed_out_name];
+    memcpy(name, hub->timed_out_name, sizeof name);
+    rabbit_name(&hub->url, hub->timed_out_name, "no_such_queue");
+    struct take t = take_of(2);
+    assert_ok(queue_take(w->workers[1], &t, &w->arena, &got, &e), &e);
+    memcpy(hub->timed_out_name, name, sizeof name);
+    assert_int_equal(got.tasks.n, 1);
+    assert_true(uuid_eq(got.tasks.v[0].id, v[1].id));
+    take_none(w, 1);
+    struct delivery_timeouts gone = timed_out_exactly(w, 1);
+    assert_true(uuid_eq(gone.v[0].task.id, before.v[0].id) && gone.v[0].fired);
+}
+
 static void wait_blocked(struct world *w, bool is)
 {
     int64_t end = rabbit_now_ms() + ENOUGH_MS;
@@ -288,6 +327,7 @@ static const struct CMUnitTest tests[] = {
     amqp_test(what_waits_survives_a_restart_and_what_ran_lapses_once),
     amqp_test(a_closed_connection_is_a_lapse),
     classic_test(a_classic_queue_lapses_too),
+    classic_test(a_worker_gets_its_tasks_though_redelivered_ones_cannot_be_moved),
     amqp_test(a_broker_short_of_memory_refuses_at_once_and_workers_go_on),
     amqp_test(an_alarm_in_the_middle_of_a_push_ends_it),
     amqp_test(what_nobody_can_read_becomes_a_dead_letter),

@@ -226,12 +226,12 @@ static void an_abort_of_what_is_unknown_changes_nothing(void **state)
     assert_int_equal(take_with(w, 0, &own).abort_count, 0);
 }
 
-static bool want_back(struct world *w, const struct task *t)
+static enum want_back_answer want_back(struct world *w, const struct task *t)
 {
     struct error e = { 0 };
-    bool waits = false;
-    assert_ok(queue_want_back(w->queue, t, &waits, &e), &e);
-    return waits;
+    enum want_back_answer answer;
+    assert_ok(queue_want_back(w->queue, t, 0, &answer, &e), &e);
+    return answer;
 }
 
 static void who_has_it_is_told_once_that_it_is_wanted_back(void **state)
@@ -240,9 +240,9 @@ static void who_has_it_is_told_once_that_it_is_wanted_back(void **state)
     struct world *w = *state;
     struct task t = some_task(w);
     push(w, &t, 1);
-    assert_true(want_back(w, &t));
+    assert_int_equal(want_back(w, &t), WANT_BACK_WAITS);
     take_exactly(w, 0, 1);
-    assert_false(want_back(w, &t));
+    assert_int_equal(want_back(w, &t), WANT_BACK_TOLD);
     struct take other = take_of(w, 1, 0), own = take_of(w, 0, 0);
     assert_int_equal(take_with(w, 1, &other).wanted_count, 0);
     struct taken told = take_with(w, 0, &own);
@@ -252,7 +252,35 @@ static void who_has_it_is_told_once_that_it_is_wanted_back(void **state)
     assert_true((told.heard_ms != 0) == adapter_under_test->own_clock);
     assert_int_equal(take_with(w, 0, &own).wanted_count, 0);
     ack(w, 0, &t);
-    assert_false(want_back(w, &t));
+    assert_int_equal(want_back(w, &t), adapter_under_test->knows ? WANT_BACK_UNKNOWN : WANT_BACK_TOLD);
+}
+
+/* Nobody is told of a task that the queue has lost: its worker may start it, or a node may claim it anew. */
+static void a_task_that_is_lost_and_wanted_back_is_not_known(void **state)
+{
+    needs(adapter_under_test->aborts);
+    struct world *w = *state;
+    struct error e = { 0 };
+    struct queue_state now;
+    struct task t = some_task(w);
+    enum want_back_answer same, other;
+    assert_ok(queue_stats(w->queue, &now, &e), &e);
+    assert_ok(queue_want_back(w->queue, &t, now.epoch, &same, &e), &e);
+    assert_ok(queue_want_back(w->queue, &t, now.epoch + 1, &other, &e), &e);
+    assert_int_equal(same, adapter_under_test->knows ? WANT_BACK_UNKNOWN : WANT_BACK_TOLD);
+    assert_int_equal(other, WANT_BACK_UNKNOWN);
+}
+
+static void one_that_has_timed_out_and_is_wanted_back_is_known(void **state)
+{
+    needs(adapter_under_test->aborts);
+    struct world *w = *state;
+    struct task t = some_task(w);
+    push(w, &t, 1);
+    take_exactly(w, 0, 1);
+    worker_dies(w, 0);
+    timed_out_exactly(w, 1);
+    assert_int_equal(want_back(w, &t), WANT_BACK_TOLD);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -269,6 +297,8 @@ static const struct CMUnitTest tests[] = {
     queue_test(who_runs_it_is_asked_once_to_abort),
     queue_test(an_abort_comes_along_with_tasks),
     queue_test(who_has_it_is_told_once_that_it_is_wanted_back),
+    queue_test(a_task_that_is_lost_and_wanted_back_is_not_known),
+    queue_test(one_that_has_timed_out_and_is_wanted_back_is_known),
     queue_test(an_abort_of_what_is_unknown_changes_nothing),
 };
 const struct test_list timeout_tests = { tests, array_count(tests) };

@@ -148,6 +148,33 @@ static void one_that_runs_on_a_worker_is_asked_to_end(void **state)
     assert_int_equal(taken.abort_count, 1);
 }
 
+/* The other node notifies this one each time. */
+static void an_abort_that_another_node_repeats_is_passed_on_twice_a_second(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    take_all(w, &a);
+    size_t recalls = 0, aborts = 0;
+    struct op_recall op = { .op.kind = OP_RECALL, .id = t.id, .fence = 1, .abort = true, .now_ms = w->now_ms };
+    apply_op(w, &op.op);
+    for (int64_t end_ms = w->now_ms + 990; w->now_ms < end_ms;) {
+        step_at(w, w->now_ms + 30);
+        node_on_recall_request(w->node);
+        step_at(w, w->now_ms);
+        answer(w, OP_RECALL_LIST);
+        recalls += find_io_request(&hand, IO_RECALL) != NULL;
+        if (find_io_request(&hand, IO_RECALL))
+            carry(&hand, IO_RECALL);
+        aborts += find_io_request(&hand, IO_ABORT) != NULL;
+        rest(w);
+    }
+    assert_int_equal(recalls, 2);
+    assert_int_equal(aborts, 2);
+}
+
 static void a_recall_that_lasts_asks_the_worker_that_has_the_task_and_says_so(void **state)
 {
     struct world *w = *state;
@@ -195,6 +222,36 @@ static void of_one_claimed_task_at_most_two_recalls_that_last_wait(void **state)
     rest_at(w, w->now_ms + 300);
     assert_int_equal(recalls_done, TRIES);
     assert_true(r[0].result == RECALL_ANSWERED && r[TRIES - 1].result == RECALL_FREED);
+}
+
+/* A stop that waits for the result may not be told early that nothing was changed. */
+static void recalls_that_last_and_are_awaited_all_get_the_result_of_the_first(void **state)
+{
+    enum { TRIES = 4, OVER = 2 };
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    atomic_int given_up = RECALL_GIVEN_UP, open = RECALL_OPEN;
+    atomic_bool over[TRIES] = { 0 };
+    struct recall r[TRIES], last = wanted_back(w, &t, &a);
+    last.lasts = true;
+    last.state = &open;
+    for (size_t i = 0; i < TRIES; i++) {
+        r[i] = last;
+        r[i].state = &given_up;
+        r[i].over = &over[i];
+        node_recall(w->node, &r[i]);
+    }
+    assert_int_equal(recalls_done, 0);
+    atomic_store(&over[OVER], true); /* its request has ended */
+    node_recall(w->node, &last);
+    assert_int_equal(recalls_done, 1);
+    assert_false(r[OVER].known);
+    rest(w);
+    assert_int_equal(recalls_done, TRIES + 1);
+    assert_true(last.result == RECALL_FREED && r[1].result == RECALL_FREED && r[3].result == RECALL_FREED);
 }
 
 /* More at once would delay what else the queue is asked. */
@@ -259,6 +316,58 @@ static void the_queue_is_asked_again_when_the_node_that_pushes_the_task_has_answ
     assert_int_equal(row_of(w, &t, &a).state, TASK_CANCELLED);
 }
 
+/* Nobody was told, and reconcile would claim the task anew. */
+static void of_a_task_that_the_queue_has_lost_nothing_is_certain_and_it_does_not_start(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    queue_free(hand.queue);
+    hand.queue = queue_memory_new();
+    struct recall r = wanted_back(w, &t, &a);
+    r.lasts = true;
+    node_recall(w->node, &r);
+    for (int i = 0; i < 5; i++)
+        rest_at(w, w->now_ms + 50);
+    assert_int_equal(recalls_done, 1);
+    assert_int_equal(recall_result_of, RECALL_RUNNING);
+    assert_true(r.known && r.unsure);
+    hand.epoch++;
+    bool is_returned = false;
+    for (int i = 0; i < 20 && !is_returned; i++) {
+        set_clock(w, w->now_ms + 200);
+        is_returned = rest_until(w, OP_SETTLE);
+    }
+    assert_true(is_returned); /* in a run that is paused: PAUSED */
+    assert_int_equal(row_of(w, &t, &a).fence, 1);
+    assert_int_equal(queue_depth(hand.queue), 0);
+    rest(w);
+}
+
+static void of_a_lost_task_that_was_claimed_anew_nothing_is_certain(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    queue_free(hand.queue);
+    hand.queue = queue_memory_new();
+    struct recall r = wanted_back(w, &t, &a);
+    r.lasts = true;
+    node_recall(w->node, &r);
+    carry(&hand, IO_RECALL);
+    carry(&hand, IO_WANT_BACK);
+    struct op *request = next_op(w, OP_RECALL);
+    request->rc = recall_too_late(&request->error);
+    request->done(request);
+    assert_int_equal(recall_result_of, RECALL_FREED);
+    assert_true(r.unsure);
+    rest(w);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_fleet, teardown_fleet)
@@ -267,14 +376,19 @@ int main(void)
         T(a_task_that_is_wanted_back_does_not_run_here_when_its_push_has_failed),
         T(a_recall_that_lasts_is_asked_for_until_the_queue_answers_though_nobody_waits),
         T(one_that_runs_on_a_worker_is_asked_to_end),
+        cmocka_unit_test_setup_teardown(an_abort_that_another_node_repeats_is_passed_on_twice_a_second, setup_several,
+                                        teardown_fleet),
         T(a_recall_that_lasts_asks_the_worker_that_has_the_task_and_says_so),
         cmocka_unit_test_setup_teardown(
             the_node_that_has_the_task_hears_of_a_recall_that_lasts_though_the_queue_does_not_answer, setup_several,
             teardown_fleet),
         T(of_one_claimed_task_at_most_two_recalls_that_last_wait),
+        T(recalls_that_last_and_are_awaited_all_get_the_result_of_the_first),
         T(few_of_many_recalls_that_last_ask_the_queue_at_once),
         cmocka_unit_test_setup_teardown(the_queue_is_asked_again_when_the_node_that_pushes_the_task_has_answered,
                                         setup_several, teardown_fleet),
+        T(of_a_task_that_the_queue_has_lost_nothing_is_certain_and_it_does_not_start),
+        T(of_a_lost_task_that_was_claimed_anew_nothing_is_certain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -309,10 +309,112 @@ static void what_waits_for_its_host_is_given_back_and_what_runs_is_refused(void 
     assert_int_equal(w->run_count, 0);
 }
 
+static void count_answer(struct recall *r)
+{
+    ++*(int *)r->context;
+}
+
+/* A user of this node wants it, too, and the store does not take the settlement yet. */
+static void what_is_off_the_wheel_and_not_settled_yet_is_granted(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = one_armed(w), running = row_of(w, &t, &a), replace = running;
+    int answers = 0;
+    replace.state = TASK_CANCELLED;
+    replace.version++;
+    struct recall r = { .running = &running, .replace = &replace, .done = count_answer, .context = &answers };
+    node_recall(w->node, &r);
+    deny(w, OP_SETTLE, false);
+    request_from_elsewhere(w, t.id);
+    node_on_recall_request(w->node);
+    step_at(w, w->now_ms);
+    answer(w, OP_RECALL_LIST);
+    step_at(w, w->now_ms + 30);
+    assert_int_equal(count_pending(w, OP_RECALL_LIST), 0); /* not read again, and not refused */
+    assert_false(request_from_elsewhere(w, t.id).ret_refused);
+    go_on(w, w->now_ms + 500);
+    assert_int_equal(answers, 1);
+    assert_int_equal(state_of(w, t.id), TASK_CANCELLED);
+}
+
+static struct plan *kept_plan;
+
+static void keep_plan(struct planner *p, struct plan *plan)
+{
+    (void)p;
+    kept_plan = plan;
+}
+
+static void with_planner(struct node_setup *setup)
+{
+    static const struct planner_ops ops = { keep_plan };
+    static struct planner planner = { &ops };
+    setup->planner = &planner;
+}
+
+static int setup_with_planner(void **state)
+{
+    change_setup = with_planner;
+    int rc = setup_shared(state);
+    change_setup = NULL;
+    return rc;
+}
+
+/* A run that is due, and with the planner. Another node requests it. */
+static struct task planned_run(struct world *w, int links)
+{
+    settle_down(w);
+    struct task t = plain_task(1, NOW);
+    t.target = TARGET_WORKFLOW;
+    t.links = links;
+    add_task(w, t);
+    settle_down(w);
+    assert_non_null(kept_plan);
+    request_from_elsewhere(w, t.id);
+    node_on_recall_request(w->node);
+    settle_down(w);
+    return t;
+}
+
+static void fail_plan(struct world *w)
+{
+    struct plan *plan = take(kept_plan);
+    plan->rc = error_set(&plan->error, ERR_UNAVAILABLE, "down");
+    plan->done(plan);
+    step_at(w, w->now_ms);
+}
+
+/* It starts if its plan fails and is made once more. */
+static void a_run_that_is_planned_to_be_opened_is_not_refused(void **state)
+{
+    struct world *w = *state;
+    struct task t = planned_run(w, 0);
+    assert_false(request_from_elsewhere(w, t.id).ret_refused);
+    fail_plan(w);
+    go_on(w, w->now_ms + 100);
+    assert_int_equal(state_of(w, t.id), TASK_SCHEDULED);
+    assert_null(kept_plan);
+}
+
+/* The planner sees itself that it is stopped. */
+static void a_run_that_is_open_and_planned_is_refused(void **state)
+{
+    struct world *w = *state;
+    struct task t = planned_run(w, TASK_OPENED);
+    assert_true(request_from_elsewhere(w, t.id).ret_refused);
+    fail_plan(w);
+}
+
 int main(void)
 {
 #define node_test(f) cmocka_unit_test_setup_teardown(f, setup_shared, teardown)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_run_that_is_planned_to_be_opened_is_not_refused, setup_with_planner,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_run_that_is_open_and_planned_is_refused, setup_with_planner, teardown),
+        node_test(what_is_off_the_wheel_and_not_settled_yet_is_granted),
         node_test(who_was_stopped_fires_nothing_before_it_knows_that_it_lives),
         node_test(who_finds_its_clock_set_forward_tells_the_store_before_it_fires),
         node_test(who_was_held_up_reads_what_others_want_back_before_it_fires),

@@ -39,7 +39,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     (void)state;
-    recall_group_unref(request.recalls);
+    recall_group_leave(request.recalls);
     return 0;
 }
 
@@ -65,6 +65,7 @@ static void each_order_has_its_answer(void **state)
         struct recall_answer answer;
         bool is_sure;
     } rows[] = { { { .result = RECALL_FREED }, true },
+                 { { .result = RECALL_FREED, .unsure = true }, false },
                  { { .result = RECALL_RUNNING, .known = true }, true },
                  { { .result = RECALL_RUNNING, .known = true, .unsure = true }, false },
                  { { .result = RECALL_RUNNING }, false } };
@@ -89,6 +90,21 @@ static void a_worker_that_was_told_has_its_time(void **state)
     assert_int_equal(recall_sure_in_ms(&request), DELIVERY_HEARD_MS);
     steady_ms += DELIVERY_HEARD_MS;
     assert_int_equal(recall_sure_in_ms(&request), 0);
+}
+
+/* Others that want the same task back then need not keep it. */
+static void an_owner_sees_that_the_request_asks_no_more(void **state)
+{
+    (void)state;
+    recall_group_begin(&request, 0);
+    tell(true);
+    tell(false);
+    assert_false(atomic_load(asked[0]->over));
+    assert_null(asked[1]->over);
+    recall_group_begin(&request, 0);
+    assert_true(atomic_load(asked[0]->over));
+    for (size_t i = 0; i < 2; i++)
+        answer_order(i, (struct recall_answer){ .result = RECALL_FREED });
 }
 
 /* One request may change several recurring tasks, and waits for the answers about one of them alone. */
@@ -124,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_order_has_its_answer, begin, end),
         cmocka_unit_test_setup_teardown(a_worker_that_was_told_has_its_time, begin, end),
+        cmocka_unit_test_setup_teardown(an_owner_sees_that_the_request_asks_no_more, begin, end),
         cmocka_unit_test_setup_teardown(an_order_that_nobody_asks_about_is_none_of_the_group, begin, end),
         cmocka_unit_test_setup_teardown(orders_beyond_those_with_a_number_are_waited_for, begin, end),
     };

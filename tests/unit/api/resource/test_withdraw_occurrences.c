@@ -95,11 +95,26 @@ static void those_that_are_left_when_the_time_is_over_are_all_asked_for(void **s
     assert_int_equal(h->told, OCCURRENCES + 1);
 }
 
+static void claimed_occurrences_are_listed_less_and_less_often(void **state)
+{
+    enum { ROUNDS = 6 }; /* in 150 ms, after 5, 10, 20, 40 and 75 ms */
+    (void)state;
+    char id[UUID_TEXT + 1];
+    client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", id);
+    claim_occurrences(id, 1);
+    h->recall_result = RECALL_RUNNING;
+    struct answer a = ask(h, "POST", path_of(id, "/cancel"), NULL);
+    assert_status(&a, 200);
+    client_answer_release(&a);
+    assert_in_range(h->recalls, 4, 2 * (ROUNDS + 1)); /* of two occurrences; and once more when the time is over */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_claimed_occurrences_than_a_list_has_are_all_taken_back),
         cmocka_unit_test(those_that_are_left_when_the_time_is_over_are_all_asked_for),
+        cmocka_unit_test(claimed_occurrences_are_listed_less_and_less_often),
     };
     return cmocka_run_group_tests_name("withdraw_occurrences", tests, start, stop);
 }

@@ -315,6 +315,23 @@ static void a_wish_that_comes_before_its_claim_is_looked_at_again(void **state)
     assert_int_equal(w->recall.result, RECALL_FREED);
 }
 
+static void a_list_with_one_that_may_still_start_is_read_less_and_less_often(void **state)
+{
+    struct world *w = *state;
+    w->grant = RECALL_REQUEST_UNKNOWN;
+    pass(w, 1);
+    recall_requests_replace(w->asker, w->task.id, w->task.fence, w->now_ms); /* once */
+    carry(w);
+    recall_requests_on_notice(w->owner);
+    pass(w, 2 * RECALL_REQUESTS_GIVE_UP_MS);
+    assert_in_range(w->grants, 8, 13); /* after 25 ms five times, then after 50, 100, 200, 200 ms… */
+    w->grant = RECALL_REQUEST_DONE;
+    int before = w->grants;
+    recall_requests_on_notice(w->owner);
+    pass(w, 5);
+    assert_int_equal(w->grants, before + 1);
+}
+
 static void one_that_nobody_waits_for_is_ended_all_the_same(void **state)
 {
     struct world *w = *state;
@@ -499,6 +516,7 @@ int main(void)
         TEST(a_store_that_is_away_for_a_moment_is_asked_again),
         TEST(what_this_node_claimed_a_moment_ago_is_asked_for_again),
         TEST(a_wish_that_comes_before_its_claim_is_looked_at_again),
+        TEST(a_list_with_one_that_may_still_start_is_read_less_and_less_often),
         TEST(one_that_nobody_waits_for_is_ended_all_the_same),
         TEST(who_is_asked_for_nothing_does_nothing),
         TEST(requests_behind_many_that_are_refused_are_granted_and_none_is_read_again),

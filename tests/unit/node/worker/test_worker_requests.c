@@ -31,9 +31,9 @@ static void assert_returned(struct bench *b, size_t n)
 static void want_back(struct bench *b, const struct task *t)
 {
     struct error e;
-    bool waits = true;
-    assert_ok(queue_want_back(b->async_io.queue, t, &waits, &e), &e);
-    assert_false(waits);
+    enum want_back_answer answer;
+    assert_ok(queue_want_back(b->async_io.queue, t, 0, &answer, &e), &e);
+    assert_int_equal(answer, WANT_BACK_TOLD);
 }
 
 /* Carries a take, whose answer lies here while the process is stopped. */
