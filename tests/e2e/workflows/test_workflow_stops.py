@@ -468,6 +468,14 @@ def test_a_signal_just_before_the_timeout_acts_at_once(client):
     assert ended(client, made["id"])["status"] == "COMPLETED" and now_ms() - signalled < 1500
 
 
+def change(server, made, action, after_s):
+    time.sleep(after_s)
+    own = server.client()
+    code = own.post(f"/v1/workflows/{made}/{action}").status
+    own.close()
+    return code
+
+
 @pytest.mark.cluster
 def test_a_pause_and_a_resume_at_once_leave_nothing_paused_in_a_run_that_goes_on(server):
     """The resume may overtake the pause at steps that are claimed and at runs below."""
@@ -477,21 +485,33 @@ def test_a_pause_and_a_resume_at_once_leave_nothing_paused_in_a_run_that_goes_on
     steps = [{"name": f"b{k}", "target_type": "WORKFLOW", "target_config": {"workflow": "below"}} for k in range(3)]
     steps.append({"name": "own", "delay": "1s", "target_type": "NOOP"})
 
-    def change(made, action, after_s):
-        time.sleep(after_s)
-        own = server.client()
-        status = own.post(f"/v1/workflows/{made}/{action}").status
-        own.close()
-        return status
-
     made = [run(client, definition={"steps": steps})["id"] for _ in range(12)]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(change, one, action, after_s) for i, one in enumerate(made) for action, after_s in (("pause", 0), ("resume", 0.004 * (i % 4)))]
+        asked = [pool.submit(change, server, one, action, after_s) for i, one in enumerate(made) for action, after_s in (("pause", 0), ("resume", 0.004 * (i % 4)))]
         assert {a.result() for a in asked} <= {200, 202}
     for one in made:
         if client.get(f"/v1/workflows/{one}").json["paused"]:  # the resume was first
             act(client, one, "resume")
         assert ended(client, one)["status"] == "COMPLETED"
+    client.close()
+
+
+@pytest.mark.cluster(when="always")
+def test_a_run_that_is_paused_and_cancelled_at_once_ends(server):
+    """The pause must not hold what the cancel has woken, so that it ends: maps, and runs below."""
+    client = server.client()
+    below = {"steps": [{"name": f"k{j}", "delay": "20s", "target_type": "NOOP"} for j in range(3)]}
+    assert client.request("PUT", "/v1/workflow-definitions/below", below).status == 201
+    target = {"target_type": "WORKFLOW", "target_config": {"workflow": "below"}}
+    shapes = [[{"name": "sub", **target}], [{"name": "subs", **target, "map": {"over": [1, 2, 3]}}]]
+    made = [run(client, definition={"steps": shapes[i % 2]})["id"] for i in range(24)]
+    for one in made:
+        until(lambda: all(step["status"] == "RUNNING" for step in steps(client, one).values()))
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(change, server, one, action, after_s) for i, one in enumerate(made)
+                 for action, after_s in (("cancel", 0), ("pause", 0.003 * (i % 8)))]
+        assert {a.result() for a in asked} <= {200, 202, 409}
+    assert {ended(client, one)["status"] for one in made} == {"CANCELLED"}
     client.close()
 
 
