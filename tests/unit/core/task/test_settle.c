@@ -334,8 +334,10 @@ static void a_loss_spends_no_attempt_and_runs_again(void **state)
     assert_true(v.has_execution);
     assert_int_equal(v.execution.status, EXECUTION_LOST);
     assert_int_equal(v.execution.attempt, 2);
-    assert_str(v.last_error, "lost: the node or worker that had it died before the outcome was stored; the task may have run");
-    assert_str(v.execution.error, "lost: the node or worker that had it died before the outcome was stored; the task may have run");
+    assert_str(v.last_error,
+               "lost: the node or worker that had it died before the outcome was stored; the task may have run");
+    assert_str(v.execution.error,
+               "lost: the node or worker that had it died before the outcome was stored; the task may have run");
     t.due_ms = NOW + 10;
     assert_true(settled(&t, &o).due_ms == NOW + 10);
 }
@@ -423,7 +425,8 @@ static void at_most_once_does_not_survive_a_loss(void **state)
     struct verdict v = settled(&t, &o);
     assert_int_equal(v.next, TASK_FAILED);
     assert_int_equal(v.losses, 1);
-    assert_str(v.last_error, "outcome unknown: the node or worker that had it died, and the task must run at most once");
+    assert_str(v.last_error,
+               "outcome unknown: the node or worker that had it died, and the task must run at most once");
 }
 
 /* ---- held, expired ---- */
