@@ -59,7 +59,7 @@ static void action_print_task(struct action_run *w, const char *id, const json_t
         return;
     }
     buf_printf(&w->out, "%s %s", id, w->act->done);
-    if (json_time_at(task, "paused.until", &until_ms)) {
+    if (becomes && json_time_at(task, "paused.until", &until_ms)) { /* a schedule that is run now stays paused */
         time_text_utc(until_ms, until);
         buf_printf(&w->out, " until %s", until);
     }
@@ -69,7 +69,7 @@ static void action_print_task(struct action_run *w, const char *id, const json_t
     if (run.n)
         buf_printf(&w->out, "The additional run is " STR_FMT "\n", STR_ARG(str_utf8_cut(run, UUID_TEXT)));
     else
-        next_fire_lines(w->cli, task, &w->out);
+        next_fire_lines(w->cli, w->client, task, &w->out);
     paused_queue_line(w->cli, w->client, task, &w->out);
 }
 
