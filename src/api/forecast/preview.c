@@ -51,6 +51,7 @@ static const struct query_field preview_upcoming_fields[] = {
 /* What holds all fires of a task up to a time. */
 struct preview_hold {
     int64_t until_ms;         /* 0: nothing holds them; INT64_MAX: nobody knows until when */
+    bool by_queue;            /* occurrences that are due wait for it */
     bool may_skip;            /* a fire that it holds is skipped if the run before is not over by then (overlap SKIP) */
     int64_t expires_after_ms; /* a fire that it holds expires so long after its time; 0: it does not */
     char text[HOLD_MAX];
@@ -70,6 +71,7 @@ static struct preview_hold preview_hold_of(struct request *q, const struct task 
         h.until_ms = INT64_MAX;
         snprintf(h.text, sizeof h.text, "not before the tasks that it waits for have ended");
     } else if (queue_is_paused(&r, q->now_ms)) {
+        h.by_queue = true;
         h.may_skip = t->kind == TASK_RECURRING && t->schedule.overlap == OVERLAP_SKIP;
         h.until_ms = r.paused_until_ms ? r.paused_until_ms : INT64_MAX;
         h.expires_after_ms = t->expires_after_ms;
@@ -160,6 +162,44 @@ static int64_t preview_runs_left(const struct task *t)
     return t->schedule.max_runs ? max_of(t->schedule.max_runs - t->runs_count, (int64_t)0) : INT64_MAX;
 }
 
+/* The occurrences that are due and wait for the end of the pause of their queue: the latest ones, newest first. */
+static enum err preview_read_due(struct request *q, struct reader *r, const struct task *t,
+                                 const struct preview_hold *h, const struct upcoming_params *p, struct tasks *ret,
+                                 struct error *e)
+{
+    struct task_page page = { 0 };
+    struct task_filter f = { .tenant = t->tenant,
+                             .parent = t->id,
+                             .states = 1U << TASK_SCHEDULED | 1U << TASK_BLOCKED,
+                             .due_before_ms = q->now_ms,
+                             .limit = LIST_MAX,
+                             .brief = true };
+    if (!h->by_queue || p->from_ms >= h->until_ms)
+        return ERR_OK;
+    if (reader_list(r, &f, &q->arena, &page, e))
+        return e->code;
+    *ret = page.tasks;
+    return ERR_OK;
+}
+
+static size_t preview_write_due(struct jw *w, const struct tasks *due, int64_t count, const struct preview_hold *h)
+{
+    size_t fires = 0;
+    for (size_t i = due->n; i-- > 0 && fires < (size_t)count;) {
+        const struct task *t = &due->v[i];
+        struct occurrence o = { .at_ms = task_awaited_ms(t), .scheduled_ms = t->scheduled_ms };
+        bool expires = preview_expires(h, t->scheduled_ms);
+        cleanup_with(buf_release) struct buf note;
+        buf_init(&note, NOTE_MAX);
+        buf_text(&note, t->attempts ? "a retry" : "");
+        if (expires)
+            preview_add_expiry(&note, h, NULL, &o);
+        preview_write_at(w, o.at_ms, !expires, &note, h);
+        fires += !expires;
+    }
+    return fires;
+}
+
 /* Skipped occurrences are shown in their place, but do not count among the fires asked for. */
 static void preview_write_fires(struct jw *w, const struct task *t, const struct recurrence *rule, int64_t count,
                                 int64_t from_ms, const struct resumption *at_end, const struct preview_hold *h)
@@ -247,9 +287,12 @@ static enum handled preview_answer(struct request *q, struct reader *r, const st
     cleanup_with(rule_base_release) struct rule_base base = { 0 };
     bool recurring = t->kind == TASK_RECURRING;
     struct preview_hold hold = preview_hold_of(q, t);
+    struct tasks due = { 0 };
     if (recurring && task_rule(t, q->server->setup.zones, q->server->setup.catalog, &rule, &base, &e))
         return request_fail(q, &e);
     if (r && recurring && resumes_ms && preview_read_resumption(q, r, t, &rule, &hold, &at_end, &e))
+        return request_fail(q, &e);
+    if (r && recurring && preview_read_due(q, r, t, &hold, p, &due, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
@@ -257,8 +300,9 @@ static enum handled preview_answer(struct request *q, struct reader *r, const st
     jw_key(&w, "upcoming");
     jw_array(&w);
     if (recurring && !task_is_final(t->state)) {
-        preview_write_fires(&w, t, &rule, p->count, max_of(p->from_ms, spawn_decided_until(t, &rule, q->now_ms)),
-                            &at_end, &hold);
+        int64_t rest = p->count - (int64_t)preview_write_due(&w, &due, p->count, &hold);
+        preview_write_fires(&w, t, &rule, rest, max_of(p->from_ms, spawn_decided_until(t, &rule, q->now_ms)), &at_end,
+                            &hold);
     } else if (!task_is_final(t->state)) {
         preview_write_once(&w, t, q->now_ms, p->from_ms, &hold);
     }

@@ -219,6 +219,20 @@ def test_upcoming_says_that_fires_expire_before_the_end_of_the_pause_of_a_queue(
 
 
 @pytest.mark.text("no task runs")
+def test_an_occurrence_that_is_due_and_waits_for_its_queue_is_upcoming(client):
+    end = at(now_ms() // 1000 * 1000 + 7200_000)
+    assert client.request("PATCH", "/v1/queues/due", {"paused": True, "until": end}).status in (200, 201)
+    made = client.create(interval_seconds=3600, overlap_policy="ALLOW", queue="due", target_type="NOOP")["id"]
+    [due] = until(lambda: client.get(f"/v1/tasks/{made}/occurrences").json["tasks"], why="it is spawned")
+    note = f"not while its queue due is paused, until {end}"
+    next_ = at(to_ms(due["scheduled_for"]) + 3600_000)
+    wanted = [{"at": due["scheduled_for"], "note": note}, {"at": next_, "note": note}]
+    until(lambda: fires(client.get(f"/v1/tasks/{made}/upcoming?count=2")) == wanted, why=lambda: client.get(f"/v1/tasks/{made}/upcoming?count=2"))
+    assert fires(client.get(f"/v1/tasks/{made}/upcoming?count=1")) == wanted[:1]
+    assert fires(client.get(f"/v1/tasks/{made}/upcoming?count=1&from={end}"))[0]["at"] > next_
+
+
+@pytest.mark.text("no task runs")
 def test_what_the_end_of_a_pause_runs_may_expire_in_a_paused_queue(client):
     start = now_ms() // 1000 * 1000 + 600_000
     task = client.create(interval_seconds=3600, start_time=at(start), expires_after_seconds=60, queue="still", target_type="NOOP")["id"]
