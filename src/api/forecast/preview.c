@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/forecast/due_task.h"
 #include "api/forecast/resumption.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
@@ -320,6 +321,8 @@ enum handled upcoming_of_task(struct request *q, struct reader *r)
     if (query_read(q->query, preview_upcoming_fields, array_count(preview_upcoming_fields), &p, &q->arena, &e) ||
         request_get_task(q, r, &t, &e))
         return request_fail(q, &e);
+    if (due_task_may_wait(&t, q->now_ms) && preview_hold_of(q, &t).until_ms <= q->now_ms)
+        return due_task_answer(q, r, &t, p.from_ms);
     return preview_answer(q, r, &t, &p);
 }
 

@@ -231,6 +231,25 @@ def test_an_occurrence_that_is_due_and_waits_for_its_queue_is_upcoming(client):
     assert fires(client.get(f"/v1/tasks/{made}/upcoming?count=1")) == wanted[:1]
     assert fires(client.get(f"/v1/tasks/{made}/upcoming?count=1&from={end}"))[0]["at"] > next_
 
+@pytest.mark.standalone("a breaker opens on the node that makes the calls")
+@pytest.mark.own_server
+def test_a_task_that_is_due_and_held_by_the_node_is_upcoming_with_the_reason(client, receiver):
+    """By the rate of its queue, by a breaker, and for want of a worker."""
+    def is_told(task, wanted, least_ms, most_ms):
+        until(lambda: (x := fires(client.get(f"/v1/tasks/{task}/upcoming"))) and wanted in x[0]["note"] and least_ms < to_ms(x[0]["at"]) - now_ms() < most_ms,
+              10, why=lambda: (client.get(f"/v1/tasks/{task}/upcoming"), gate(client, task)))
+
+    receiver.answer("/late", Reply(429, headers={"Retry-After": "25"}))
+    client.wait_for(client.create(retry={"max_attempts": 1}, delay="0s", **receiver.target("/late"))["id"], "FAILED")
+    is_told(client.create(delay="0s", **receiver.target("/late"))["id"], "asked to be left alone until", 15_000, 26_000)
+    assert client.request("PATCH", "/v1/queues/slow", {"max_dispatches_per_second": 0.05}).status in (200, 201)
+    bodies = [{"queue": "slow", "target_type": "NOOP", "delay": "0s"}] * 2
+    last = client.post("/v1/tasks/batch", bodies).json["tasks"][-1]["id"]
+    is_told(last, "its queue slow has used up its rate for now", 10_000, 21_000)
+    worked = client.create(queue="worked", target_type="WORKER")
+    [fire] = fires(client.get(f"/v1/tasks/{worked['id']}/upcoming"))
+    assert fire["at"] == worked["run_at"] and "it is due, and waits for a worker that asks" in fire["note"], fire
+
 
 @pytest.mark.text("no task runs")
 def test_what_the_end_of_a_pause_runs_may_expire_in_a_paused_queue(client):
