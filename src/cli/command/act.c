@@ -285,9 +285,12 @@ ACT_COMMAND(resume, options, "resume paused tasks",
 ACT_COMMAND(cancel, options, "cancel tasks; a running task is aborted",
             FILTERS "Of a recurring task, nothing new starts; runs under way finish, without retries.\n\n"
                     "Examples:\n  belfry cancel " AN_ID "\n  belfry cancel --filter status=SCHEDULED,name=report\n");
-ACT_COMMAND(rm, options, "delete tasks; a task that has not run yet is cancelled first",
-            FILTERS "Executions are kept until their retention ends.\n\nExamples:\n  belfry rm " AN_ID
-                    "\n  belfry rm --filter status=COMPLETED,queue=mail\n");
+ACT_COMMAND(
+    rm, options, "delete tasks; a task that has not run yet is cancelled first",
+    FILTERS
+    "A running task is aborted. A run of a workflow that has started is refused: cancel it, or wait for its end.\n"
+    "Executions are kept until their retention ends.\n\nExamples:\n  belfry rm " AN_ID
+    "\n  belfry rm --filter status=COMPLETED,queue=mail\n");
 ACT_COMMAND(
     run, run_options, "run tasks now, independently of their schedule",
     FILTERS
