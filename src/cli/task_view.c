@@ -117,20 +117,24 @@ static void task_view_describe_calendar(const json_t *task, struct buf *out)
                                                    : "is skipped");
 }
 
-void task_pause_end_text(const struct cli *cli, const json_t *task, struct buf *out)
+void task_pause_end_text(const struct cli *cli, struct client *client, const json_t *task, struct buf *out)
 {
-    char utc[TIME_TEXT];
+    cleanup_with(client_answer_release) struct client_answer run = { 0 };
+    char utc[TIME_TEXT], path[VERB_PATH], id[UUID_TEXT + 1];
     int64_t until_ms;
-    if (json_time_at(task, "paused.until", &until_ms)) {
+    bool is_step = outermost_run_id(client, task, id);
+    snprintf(path, sizeof path, "/v1/workflows/%s", id);
+    struct client_request call = { .method = "GET", .path = path, .quiet = true };
+    bool has_run = is_step && client_call(client, &call, &run) == EXIT_DONE;
+    if (json_time_at(has_run ? run.doc.root : task, has_run ? "pause.until" : "paused.until", &until_ms)) {
         time_text_utc(until_ms, utc);
         buf_printf(out, "%s, or ", utc);
     }
-    buf_printf(out, "'belfry resume " STR_FMT "%s'", STR_ARG(str_utf8_cut(json_text_at(task, "id"), UUID_TEXT)),
-               cli->where);
+    buf_printf(out, "'belfry %sresume %s%s'", is_step ? "workflow " : "", id, cli->where);
 }
 
 /* What keeps the task from firing at its time; false: nothing that it tells itself. */
-static bool task_view_held_line(const struct cli *cli, const json_t *task, struct buf *out)
+static bool task_view_held_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out)
 {
     struct str status = json_text_at(task, "status");
     static const char *const final[] = { "COMPLETED", "FAILED", "CANCELLED", "SKIPPED", "EXPIRED" };
@@ -142,7 +146,7 @@ static bool task_view_held_line(const struct cli *cli, const json_t *task, struc
     }
     if (str_eq(status, S("PAUSED"))) {
         buf_text(out, "It does not fire until ");
-        task_pause_end_text(cli, task, out);
+        task_pause_end_text(cli, client, task, out);
         buf_char(out, '\n');
     }
     if (str_eq(status, S("RUNNING")))
@@ -156,7 +160,7 @@ static bool task_view_held_line(const struct cli *cli, const json_t *task, struc
     return str_eq(status, S("PAUSED")) || str_eq(status, S("RUNNING")) || str_eq(status, S("BLOCKED"));
 }
 
-void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out)
+void next_fire_lines(struct cli *cli, struct client *client, const json_t *task, struct buf *out)
 {
     cleanup_with(tz_unrefp) struct tz *zone = NULL;
     struct str zone_name = json_text_at(task, "time_zone");
@@ -165,7 +169,7 @@ void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out)
     char relative[TIME_TEXT], utc[TIME_TEXT], local[TIME_TEXT];
     task_view_describe_cron(task, out);
     task_view_describe_calendar(task, out);
-    if (task_view_held_line(cli, task, out) || !json_time_at(task, "next_execution", &at_ms))
+    if (task_view_held_line(cli, client, task, out) || !json_time_at(task, "next_execution", &at_ms))
         return;
     time_text_relative(at_ms, now_ms, relative);
     time_text_utc(at_ms, utc);

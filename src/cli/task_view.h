@@ -26,13 +26,14 @@ enum { TASK_TEXT_MAX = 64 << 20 }; /* of such a text; the server's limits are fa
 /* "in 5m, 2026-02-10 08:00:00Z"; "-" if there is no such time. */
 void moment_text(const json_t *object, const char *path, int64_t now_ms, char out[CELL_TEXT]);
 
-/* "2026-02-10 08:00:00Z, or 'belfry resume ID'": what ends the pause of a task. */
-void task_pause_end_text(const struct cli *cli, const json_t *task, struct buf *out);
+/* "2026-02-10 08:00:00Z, or 'belfry resume ID'": what ends the pause of a task. A step is resumed with its run: asks the
+ * server about it. */
+void task_pause_end_text(const struct cli *cli, struct client *client, const json_t *task, struct buf *out);
 
 /* "Fires in 5m: Tue 2026-02-10 09:00:00 CET (2026-02-10 08:00:00Z)", and for a cron expression a line before it that
  * says what it means. If the task does not fire at its next time (PAUSED, BLOCKED, RUNNING, final), says that
  * instead. */
-void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out);
+void next_fire_lines(struct cli *cli, struct client *client, const json_t *task, struct buf *out);
 
 /* The run that a pause or a resume of `run`, as the API shows it, has to name: itself, or the outermost run that it is
  * a step of. True: it is another one. */

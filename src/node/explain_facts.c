@@ -93,19 +93,40 @@ static enum err explain_read_mortal(struct reader *r, const struct catalog_cache
     return ERR_OK;
 }
 
-/* Ids of occurrences begin with their time: older rows need not be visited. */
-static enum err explain_read_earlier(struct reader *r, const struct task *t, bool *ret, struct error *e)
+/* The time of the newest of these occurrences; 0: there are none. */
+static enum err explain_read_newest(struct reader *r, struct task_filter f, struct arena *a, int64_t *ret_ms,
+                                    struct error *e)
 {
-    size_t n;
+    struct task_page page = { 0 };
+    f.limit = 1;
+    f.brief = true;
+    if (reader_list(r, &f, a, &page, e))
+        return e->code;
+    *ret_ms = page.tasks.n ? page.tasks.v[0].scheduled_ms : 0;
+    return ERR_OK;
+}
+
+/* Ids of occurrences begin with their time: older rows need not be visited. */
+static enum err explain_read_earlier(struct reader *r, const struct task *t, struct arena *a, int64_t *ret_ms,
+                                     struct error *e)
+{
     struct task_filter f = { .tenant = t->tenant,
                              .parent = t->parent,
                              .states = 1U << TASK_SCHEDULED | 1U << TASK_BLOCKED,
                              .due_before_ms = t->due_ms,
                              .from = occurrence_id(t->parent, max_of(t->scheduled_ms - HOUR_MS, (int64_t)0)) };
-    if (reader_count(r, &f, 1, &n, e))
+    return explain_read_newest(r, f, a, ret_ms, e);
+}
+
+/* The occurrences before it that are to come, and those of them that wait for the end of the run before them. */
+static enum err explain_read_overlap(struct reader *r, const struct task *t, const struct task_filter *waiting,
+                                     struct arena *a, struct explain_slot *s, struct error *e)
+{
+    if (s->need.kind != SLOT_OVERLAP)
+        return ERR_OK;
+    if (s->waiting && explain_read_newest(r, *waiting, a, &s->waiting_ms, e))
         return e->code;
-    *ret = n > 0;
-    return ERR_OK;
+    return explain_read_earlier(r, t, a, &s->earlier_ms, e);
 }
 
 static enum err explain_read_holder(struct reader *r, const struct task *t, int64_t now_ms, struct arena *a,
@@ -134,7 +155,7 @@ static enum err explain_read_slot(struct reader *r, const struct task *t, int64_
         .tenant = t->tenant, .waits_for = s->need.key, .occurrences = true, .due_before_ms = t->due_ms
     };
     if (reader_slots(r, s->need.key, a, &s->holders, e) || reader_count(r, &f, EXPLAIN_COUNT_MAX, &s->waiting, e) ||
-        (s->need.kind == SLOT_OVERLAP && explain_read_earlier(r, t, &s->earlier, e)))
+        explain_read_overlap(r, t, &f, a, s, e))
         return e->code;
     for (size_t i = 0; i < s->holders.n; i++)
         s->has = s->has || uuid_eq(s->holders.v[i].task, t->id);

@@ -19,7 +19,8 @@ struct explain_slot {
     bool has; /* the task holds it */
     struct slot_holders holders;
     size_t waiting;     /* tasks that wait for it and are due before this one */
-    bool earlier;       /* overlap: an earlier occurrence is to come */
+    int64_t waiting_ms; /* overlap: scheduled_ms of the last of them; 0: none waits */
+    int64_t earlier_ms; /* overlap: scheduled_ms of the last earlier occurrence that is to come; 0: none is */
     struct task holder; /* overlap: the first holder, if has_holder */
     bool has_holder;
     struct explain_facts *holder_facts; /* its; NULL: not read */

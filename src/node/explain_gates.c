@@ -240,17 +240,19 @@ static bool explain_overlap_skips(const struct explain_slot *s)
 /* No run has the slot yet, but an earlier one waits, perhaps for the same queue: it gets it first. */
 static void explain_earlier(struct explain_walk *w, const struct explain_slot *s)
 {
-    bool goes_just_before = w->near || w->resumes_ms > w->task->due_ms;
-    if (!s->earlier || !goes_just_before)
+    bool goes_just_before = w->near || w->resumes_ms > w->task->due_ms, held = s->earlier_ms < w->resumes_ms;
+    char run[EXPLAIN_TEXT / 4];
+    if (!s->earlier_ms || !goes_just_before)
         return;
+    snprintf(run, sizeof run, "an earlier run, that of %s%s%s,", explain_when(s->earlier_ms).text,
+             held ? ", which its paused queue holds until " : "", held ? explain_when(w->resumes_ms).text : "");
     if (s->need.policy != OVERLAP_SKIP) {
-        explain_gate_unknown(w, EXPLAIN_OVERLAP, "an earlier run may take any time",
-                             "an earlier run is to come before it");
+        explain_gate_unknown(w, EXPLAIN_OVERLAP, "an earlier run may take any time", "%s is to come before it", run);
         return;
     }
     w->may_be_skipped = true;
     explain_gate_unknown(w, EXPLAIN_OVERLAP, "it is skipped if an earlier run, which waits too, is not over by then",
-                         "an earlier run is to come before it, and if that is not over by then, it is skipped");
+                         "%s is to come before it, and if that is not over by then, it is skipped", run);
 }
 
 static void explain_overlap(struct explain_walk *w, const struct explain_slot *s)
@@ -281,6 +283,11 @@ static void explain_overlap(struct explain_walk *w, const struct explain_slot *s
         w->may_be_skipped = true;
         explain_gate_unknown(w, EXPLAIN_OVERLAP, "it is skipped if the previous run is not over by then",
                              "if the run of %s is not over by then%s, it is skipped", of.text, line);
+    } else if (s->waiting) {
+        w->ret->position = (int64_t)s->waiting;
+        explain_gate_unknown(w, EXPLAIN_OVERLAP, "the runs before it may take any time",
+                             "it waits until the run of %s is over, which waits itself; %zu task%s ahead of it",
+                             explain_when(s->waiting_ms).text, s->waiting, s->waiting == 1 ? " waits" : "s wait");
     } else {
         explain_gate_unknown(w, EXPLAIN_OVERLAP, "the previous run may take any time",
                              "it waits until the run of %s is over", of.text);

@@ -215,7 +215,7 @@ static enum err explain_read_behind(struct request *q, struct reader *r, struct 
     struct explain_hold *pause = &query->holds.v[0];
     const struct task *t = &query->recurring;
     int64_t ends_ms = max_of(pause->until_ms, q->now_ms);
-    if (resumption_read(r, t, &query->rule, ends_ms, &s, e))
+    if (resumption_read(r, t, &query->rule, ends_ms, ends_ms, &s, e))
         return e->code;
     explain_say_resumption(t, &s, pause);
     *ret_runs = explain_first_behind(query, &s, ends_ms, &query->next);

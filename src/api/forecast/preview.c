@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/forecast/due_task.h"
 #include "api/forecast/resumption.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
@@ -12,6 +13,7 @@
 #include "base/rfc3339.h"
 #include "core/notify/check.h"
 #include "core/task/pause.h"
+#include "core/task/settle.h"
 #include "core/task/spawn.h"
 #include "core/time/recurrence_shown.h"
 
@@ -49,8 +51,10 @@ static const struct query_field preview_upcoming_fields[] = {
 
 /* What holds all fires of a task up to a time. */
 struct preview_hold {
-    int64_t until_ms; /* 0: nothing holds them; INT64_MAX: nobody knows until when */
-    bool may_skip;    /* a fire that it holds is skipped if the run before is not over by then (overlap SKIP) */
+    int64_t until_ms;         /* 0: nothing holds them; INT64_MAX: nobody knows until when */
+    bool by_queue;            /* occurrences that are due wait for it */
+    bool may_skip;            /* a fire that it holds is skipped if the run before is not over by then (overlap SKIP) */
+    int64_t expires_after_ms; /* a fire that it holds expires so long after its time; 0: it does not */
     char text[HOLD_MAX];
 };
 
@@ -68,8 +72,10 @@ static struct preview_hold preview_hold_of(struct request *q, const struct task 
         h.until_ms = INT64_MAX;
         snprintf(h.text, sizeof h.text, "not before the tasks that it waits for have ended");
     } else if (queue_is_paused(&r, q->now_ms)) {
+        h.by_queue = true;
         h.may_skip = t->kind == TASK_RECURRING && t->schedule.overlap == OVERLAP_SKIP;
         h.until_ms = r.paused_until_ms ? r.paused_until_ms : INT64_MAX;
+        h.expires_after_ms = t->expires_after_ms;
         rfc3339_format(r.paused_until_ms, until);
         snprintf(h.text, sizeof h.text, "not while its queue " STR_FMT " is paused%s%s",
                  STR_ARG(str_utf8_cut(t->queue, QUEUE_SHOWN)), r.paused_until_ms ? ", until " : "",
@@ -78,11 +84,38 @@ static struct preview_hold preview_hold_of(struct request *q, const struct task 
     return h;
 }
 
+/* Whether a fire expires before the end of the hold. If that is not known, somebody may end it in time. */
+static bool preview_expires(const struct preview_hold *h, int64_t scheduled_ms)
+{
+    bool known = h->expires_after_ms && h->until_ms != INT64_MAX;
+    return known && scheduled_ms <= h->until_ms - h->expires_after_ms;
+}
+
 static void preview_add_hold(struct buf *note, const struct preview_hold *h, int64_t at_ms)
 {
     if (at_ms < h->until_ms)
         buf_printf(note, "%s%s%s", note->n ? "; " : "", h->text,
                    h->may_skip ? "; skipped if the run before it is not over by then" : "");
+}
+
+/* rule NULL: of a task that fires once. */
+static void preview_add_expiry(struct buf *note, const struct preview_hold *h, const struct recurrence *rule,
+                               const struct occurrence *o)
+{
+    char at[RFC3339_TEXT + 1];
+    struct occurrence next;
+    rfc3339_format(o->scheduled_ms + h->expires_after_ms, at);
+    buf_printf(note, "%s%s; it expires before that, at %s", note->n ? "; " : "", h->text, at);
+    if (!rule || !recurrence_next(rule, occurrence_behind(rule, o), &next) || !preview_expires(h, next.scheduled_ms))
+        return;
+    rfc3339_format(h->until_ms - h->expires_after_ms, at);
+    buf_printf(note, ", as do all its times up to %s", at);
+}
+
+/* Where the first fire is looked for that does not expire. */
+static int64_t preview_behind_expired(const struct preview_hold *h, const struct recurrence *rule)
+{
+    return h->until_ms - h->expires_after_ms + recurrence_spread(rule) + 1;
 }
 
 static void preview_write_at(struct jw *w, int64_t at_ms, bool fires, struct buf *note, const struct preview_hold *h)
@@ -97,13 +130,15 @@ static void preview_write_at(struct jw *w, int64_t at_ms, bool fires, struct buf
     jw_object_end(w);
 }
 
-static void preview_write_fire(struct jw *w, const struct recurrence *rule, const struct occurrence *o,
+static void preview_write_fire(struct jw *w, const struct recurrence *rule, const struct occurrence *o, bool expires,
                                const struct preview_hold *h)
 {
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, NOTE_MAX);
     occurrence_explain(rule, o, &note);
-    preview_write_at(w, o->at_ms, o->fires, &note, h);
+    if (expires)
+        preview_add_expiry(&note, h, rule, o);
+    preview_write_at(w, o->at_ms, o->fires && !expires, &note, h);
 }
 
 /* The end of its pause, if times have come by then. */
@@ -128,6 +163,44 @@ static int64_t preview_runs_left(const struct task *t)
     return t->schedule.max_runs ? max_of(t->schedule.max_runs - t->runs_count, (int64_t)0) : INT64_MAX;
 }
 
+/* The occurrences that are due and wait for the end of the pause of their queue: the latest ones, newest first. */
+static enum err preview_read_due(struct request *q, struct reader *r, const struct task *t,
+                                 const struct preview_hold *h, const struct upcoming_params *p, struct tasks *ret,
+                                 struct error *e)
+{
+    struct task_page page = { 0 };
+    struct task_filter f = { .tenant = t->tenant,
+                             .parent = t->id,
+                             .states = 1U << TASK_SCHEDULED | 1U << TASK_BLOCKED,
+                             .due_before_ms = q->now_ms,
+                             .limit = LIST_MAX,
+                             .brief = true };
+    if (!h->by_queue || p->from_ms >= h->until_ms)
+        return ERR_OK;
+    if (reader_list(r, &f, &q->arena, &page, e))
+        return e->code;
+    *ret = page.tasks;
+    return ERR_OK;
+}
+
+static size_t preview_write_due(struct jw *w, const struct tasks *due, int64_t count, const struct preview_hold *h)
+{
+    size_t fires = 0;
+    for (size_t i = due->n; i-- > 0 && fires < (size_t)count;) {
+        const struct task *t = &due->v[i];
+        struct occurrence o = { .at_ms = task_awaited_ms(t), .scheduled_ms = t->scheduled_ms };
+        bool expires = preview_expires(h, t->scheduled_ms);
+        cleanup_with(buf_release) struct buf note;
+        buf_init(&note, NOTE_MAX);
+        buf_text(&note, t->attempts ? "a retry" : "");
+        if (expires)
+            preview_add_expiry(&note, h, NULL, &o);
+        preview_write_at(w, o.at_ms, !expires, &note, h);
+        fires += !expires;
+    }
+    return fires;
+}
+
 /* Skipped occurrences are shown in their place, but do not count among the fires asked for. */
 static void preview_write_fires(struct jw *w, const struct task *t, const struct recurrence *rule, int64_t count,
                                 int64_t from_ms, const struct resumption *at_end, const struct preview_hold *h)
@@ -143,11 +216,12 @@ static void preview_write_fires(struct jw *w, const struct task *t, const struct
     for (size_t lines = 0; lines < (size_t)count + SKIPS_MAX && fires < (size_t)count; lines++) {
         if (!recurrence_next_shown(rule, from_ms, &o))
             return;
-        if (o.fires && o.scheduled_ms >= t->cursor_ms && left-- == 0)
+        bool expires = o.fires && preview_expires(h, o.scheduled_ms);
+        if (o.fires && !expires && o.scheduled_ms >= t->cursor_ms && left-- == 0)
             return;
-        preview_write_fire(w, rule, &o, h);
-        fires += o.fires;
-        from_ms = occurrence_behind(rule, &o);
+        preview_write_fire(w, rule, &o, expires, h);
+        fires += o.fires && !expires;
+        from_ms = expires ? preview_behind_expired(h, rule) : occurrence_behind(rule, &o);
     }
 }
 
@@ -157,14 +231,19 @@ static void preview_write_once(struct jw *w, const struct task *t, int64_t now_m
 {
     int64_t resumes_ms = task_paused_until_ms(t), at_ms = max_of(t->due_ms, resumes_ms);
     bool waits = task_shown_state(t, now_ms) != TASK_RUNNING && from_ms < h->until_ms;
+    bool expires_then = at_ms >= h->until_ms && resumes_ms && is_expired(task_expires_ms(t), at_ms);
+    bool expires = !expires_then && preview_expires(h, t->scheduled_ms);
+    struct occurrence o = { .at_ms = at_ms, .scheduled_ms = t->scheduled_ms };
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, NOTE_MAX);
     if (at_ms < from_ms && !waits)
         return;
     buf_text(&note, t->attempts ? "a retry" : "");
     if (resumes_ms > t->due_ms)
-        buf_printf(&note, "%sits pause ends", note.n ? "; " : "");
-    preview_write_at(w, at_ms, true, &note, h);
+        buf_printf(&note, "%sits pause ends%s", note.n ? "; " : "", expires_then ? "; it expires then" : "");
+    if (expires)
+        preview_add_expiry(&note, h, NULL, &o);
+    preview_write_at(w, at_ms, !expires && !expires_then, &note, h);
 }
 
 /* What the user may not have meant. */
@@ -188,6 +267,16 @@ static void preview_write_warnings(struct jw *w, struct request *q, const struct
     jw_array_end(w);
 }
 
+/* What the end of its pause runs, unless its queue holds that until it has expired. */
+static enum err preview_read_resumption(struct request *q, struct reader *r, const struct task *t,
+                                        const struct recurrence *rule, const struct preview_hold *h,
+                                        struct resumption *ret, struct error *e)
+{
+    int64_t at_ms = max_of(task_paused_until_ms(t), q->now_ms);
+    int64_t starts_ms = h->until_ms == INT64_MAX ? at_ms : max_of(at_ms, h->until_ms);
+    return resumption_read(r, t, rule, at_ms, starts_ms, ret, e);
+}
+
 /* reader NULL: of a task that is not stored. */
 static enum handled preview_answer(struct request *q, struct reader *r, const struct task *t,
                                    const struct upcoming_params *p)
@@ -199,9 +288,12 @@ static enum handled preview_answer(struct request *q, struct reader *r, const st
     cleanup_with(rule_base_release) struct rule_base base = { 0 };
     bool recurring = t->kind == TASK_RECURRING;
     struct preview_hold hold = preview_hold_of(q, t);
+    struct tasks due = { 0 };
     if (recurring && task_rule(t, q->server->setup.zones, q->server->setup.catalog, &rule, &base, &e))
         return request_fail(q, &e);
-    if (r && recurring && resumes_ms && resumption_read(r, t, &rule, max_of(resumes_ms, q->now_ms), &at_end, &e))
+    if (r && recurring && resumes_ms && preview_read_resumption(q, r, t, &rule, &hold, &at_end, &e))
+        return request_fail(q, &e);
+    if (r && recurring && preview_read_due(q, r, t, &hold, p, &due, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
@@ -209,8 +301,9 @@ static enum handled preview_answer(struct request *q, struct reader *r, const st
     jw_key(&w, "upcoming");
     jw_array(&w);
     if (recurring && !task_is_final(t->state)) {
-        preview_write_fires(&w, t, &rule, p->count, max_of(p->from_ms, spawn_decided_until(t, &rule, q->now_ms)),
-                            &at_end, &hold);
+        int64_t rest = p->count - (int64_t)preview_write_due(&w, &due, p->count, &hold);
+        preview_write_fires(&w, t, &rule, rest, max_of(p->from_ms, spawn_decided_until(t, &rule, q->now_ms)), &at_end,
+                            &hold);
     } else if (!task_is_final(t->state)) {
         preview_write_once(&w, t, q->now_ms, p->from_ms, &hold);
     }
@@ -228,6 +321,8 @@ enum handled upcoming_of_task(struct request *q, struct reader *r)
     if (query_read(q->query, preview_upcoming_fields, array_count(preview_upcoming_fields), &p, &q->arena, &e) ||
         request_get_task(q, r, &t, &e))
         return request_fail(q, &e);
+    if (due_task_may_wait(&t, q->now_ms) && preview_hold_of(q, &t).until_ms <= q->now_ms)
+        return due_task_answer(q, r, &t, p.from_ms);
     return preview_answer(q, r, &t, &p);
 }
 
@@ -281,6 +376,7 @@ struct fire {
     struct uuid task;
     struct str name;
     const char *note; /* NULL: none */
+    bool expires;
 };
 
 /* The result: single fires, of which the earliest are kept, or the number of fires in each minute or hour. */
@@ -313,15 +409,17 @@ static void preview_keep_earliest(struct forecast *f)
     f->fire_count = min_of(f->fire_count, limit);
 }
 
-static void preview_add_fire(struct forecast *f, const struct task *t, int64_t at_ms, const char *note)
+static void preview_add_fire(struct forecast *f, const struct task *t, int64_t at_ms, bool expires, const char *note)
 {
+    if (!f->fires && expires)
+        return;
     if (!f->fires) {
         f->counts[(at_ms - f->params->from_ms) / f->group_ms]++;
         return;
     }
     if (f->fire_count == 2 * (size_t)f->params->limit)
         preview_keep_earliest(f);
-    f->fires[f->fire_count++] = (struct fire){ at_ms, t->id, t->name, note };
+    f->fires[f->fire_count++] = (struct fire){ at_ms, t->id, t->name, note, expires };
 }
 
 /* rule NULL: of a task that fires once. */
@@ -333,7 +431,10 @@ static const char *preview_note_of(struct forecast *f, const struct recurrence *
     buf_init(&note, NOTE_MAX);
     if (rule)
         occurrence_explain(rule, o, &note);
-    preview_add_hold(&note, h, o->at_ms);
+    if (preview_expires(h, o->scheduled_ms))
+        preview_add_expiry(&note, h, rule, o);
+    else
+        preview_add_hold(&note, h, o->at_ms);
     return note.n && arena_str(&f->q->arena, buf_str(&note), &kept) ? kept.p : NULL;
 }
 
@@ -373,26 +474,29 @@ static void preview_add_recurring(struct forecast *f, const struct task *t)
     struct preview_hold hold = preview_hold_of(f->q, t);
     int64_t from_ms = max_of(f->params->first_ms, spawn_decided_until(t, &rule, f->q->now_ms));
     size_t most = f->counts ? SIZE_MAX : (size_t)f->params->limit + 1;
-    for (; most > 0; most--, from_ms = o.at_ms + 1) {
+    for (; most > 0; most--) {
         f->cut = f->cut || f->steps == STEPS_MAX;
         if (f->steps == STEPS_MAX || !recurrence_next_before(&rule, from_ms, f->params->to_ms, &o))
             return;
-        if (f->counts && preview_is_regular(t)) {
+        bool expires = preview_expires(&hold, o.scheduled_ms);
+        if (f->counts && !expires && preview_is_regular(t)) {
             preview_count_regular(f, t, o.at_ms);
             return;
         }
         f->steps++;
-        if (o.scheduled_ms >= t->cursor_ms && left-- == 0)
+        if (!expires && o.scheduled_ms >= t->cursor_ms && left-- == 0)
             return;
-        preview_add_fire(f, t, o.at_ms, f->counts ? NULL : preview_note_of(f, &rule, &o, &hold));
+        preview_add_fire(f, t, o.at_ms, expires, f->counts ? NULL : preview_note_of(f, &rule, &o, &hold));
+        from_ms = expires ? preview_behind_expired(&hold, &rule) : o.at_ms + 1;
     }
 }
 
 static void preview_add_once(struct forecast *f, const struct task *t)
 {
     struct preview_hold hold = preview_hold_of(f->q, t);
-    struct occurrence o = { .at_ms = t->due_ms };
-    preview_add_fire(f, t, t->due_ms, f->counts ? NULL : preview_note_of(f, NULL, &o, &hold));
+    struct occurrence o = { .at_ms = t->due_ms, .scheduled_ms = t->scheduled_ms };
+    preview_add_fire(f, t, t->due_ms, preview_expires(&hold, t->scheduled_ms),
+                     f->counts ? NULL : preview_note_of(f, NULL, &o, &hold));
 }
 
 static enum err preview_collect(struct forecast *f, struct reader *r, bool recurring, struct error *e)
@@ -458,6 +562,8 @@ static void preview_write_fire_list(struct jw *w, struct forecast *f)
         jw_kv_uuid(w, "task_id", f->fires[i].task);
         jw_kv_str_or_null(w, "name", f->fires[i].name);
         jw_kv_cstr(w, "note", f->fires[i].note);
+        if (f->fires[i].expires)
+            jw_kv_bool(w, "skipped", true);
         jw_object_end(w);
     }
     jw_array_end(w);

@@ -29,14 +29,14 @@ static enum err resumption_read_taken(struct reader *r, const struct task *t, st
     return ERR_OK;
 }
 
-static void resumption_add(struct resumption *s, const struct spawn_plan *plan, int64_t at_ms)
+static void resumption_add(struct resumption *s, const struct spawn_plan *plan, int64_t starts_ms)
 {
     s->missed += plan->missed;
     for (size_t i = 0; i < plan->occurrences.n; i++) {
         const struct task *o = &plan->occurrences.v[i];
         if (o->state != TASK_SCHEDULED)
             continue;
-        if (is_expired(task_expires_ms(o), at_ms)) {
+        if (is_expired(task_expires_ms(o), starts_ms)) {
             s->expired++;
         } else if (s->runs++ == 0) {
             s->first_ms = o->scheduled_ms;
@@ -47,7 +47,7 @@ static void resumption_add(struct resumption *s, const struct spawn_plan *plan, 
 
 /* A visit plans a limited number of times (SPAWN_MAX), as the spawner's do. */
 static enum err resumption_plan(const struct task *t, const struct recurrence *rule, const struct spawn_taken *taken,
-                                int64_t at_ms, struct resumption *ret, struct error *e)
+                                int64_t at_ms, int64_t starts_ms, struct resumption *ret, struct error *e)
 {
     struct task at = *t;
     struct spawn_plan plan = { .more = true };
@@ -56,7 +56,7 @@ static enum err resumption_plan(const struct task *t, const struct recurrence *r
         arena_init(&a, PLAN_ARENA);
         if (spawn_plan(&at, rule, taken, at_ms, at_ms, &a, &plan, e))
             return e->code;
-        resumption_add(ret, &plan, at_ms);
+        resumption_add(ret, &plan, starts_ms);
         at.cursor_ms = plan.cursor_ms;
         at.runs_count += plan.runs;
     }
@@ -65,14 +65,14 @@ static enum err resumption_plan(const struct task *t, const struct recurrence *r
 }
 
 enum err resumption_read(struct reader *r, const struct task *t, const struct recurrence *rule, int64_t at_ms,
-                         struct resumption *ret, struct error *e)
+                         int64_t starts_ms, struct resumption *ret, struct error *e)
 {
     struct spawn_taken taken;
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, ROWS_ARENA);
     *ret = (struct resumption){ 0 };
     enum err rc = resumption_read_taken(r, t, &a, &taken, e);
-    return rc ? rc : resumption_plan(t, rule, &taken, at_ms, ret, e);
+    return rc ? rc : resumption_plan(t, rule, &taken, at_ms, starts_ms, ret, e);
 }
 
 /* If not all could be looked at, the latest one is among the rest. */

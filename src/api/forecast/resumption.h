@@ -13,9 +13,9 @@ struct resumption {
     bool cut;             /* there are too many to look at all of them */
 };
 
-/* If the pause ends at at_ms. */
+/* If the pause ends at at_ms, and nothing starts before starts_ms. */
 enum err resumption_read(struct reader *r, const struct task *t, const struct recurrence *rule, int64_t at_ms,
-                         struct resumption *ret, struct error *e) must_use;
+                         int64_t starts_ms, struct resumption *ret, struct error *e) must_use;
 /* Whether something of the task runs then. */
 bool resumption_runs(const struct resumption *s, const struct task *t);
 /* "of the times that it has missed, the latest one runs now, that of TIME (catch_up_mode)"; when: "now", or "then".

@@ -59,7 +59,7 @@ static void action_print_task(struct action_run *w, const char *id, const json_t
         return;
     }
     buf_printf(&w->out, "%s %s", id, w->act->done);
-    if (json_time_at(task, "paused.until", &until_ms)) {
+    if (becomes && json_time_at(task, "paused.until", &until_ms)) { /* a schedule that is run now stays paused */
         time_text_utc(until_ms, until);
         buf_printf(&w->out, " until %s", until);
     }
@@ -69,7 +69,7 @@ static void action_print_task(struct action_run *w, const char *id, const json_t
     if (run.n)
         buf_printf(&w->out, "The additional run is " STR_FMT "\n", STR_ARG(str_utf8_cut(run, UUID_TEXT)));
     else
-        next_fire_lines(w->cli, task, &w->out);
+        next_fire_lines(w->cli, w->client, task, &w->out);
     paused_queue_line(w->cli, w->client, task, &w->out);
 }
 
@@ -285,9 +285,12 @@ ACT_COMMAND(resume, options, "resume paused tasks",
 ACT_COMMAND(cancel, options, "cancel tasks; a running task is aborted",
             FILTERS "Of a recurring task, nothing new starts; runs under way finish, without retries.\n\n"
                     "Examples:\n  belfry cancel " AN_ID "\n  belfry cancel --filter status=SCHEDULED,name=report\n");
-ACT_COMMAND(rm, options, "delete tasks; a task that has not run yet is cancelled first",
-            FILTERS "Executions are kept until their retention ends.\n\nExamples:\n  belfry rm " AN_ID
-                    "\n  belfry rm --filter status=COMPLETED,queue=mail\n");
+ACT_COMMAND(
+    rm, options, "delete tasks; a task that has not run yet is cancelled first",
+    FILTERS
+    "A running task is aborted. A run of a workflow that has started is refused: cancel it, or wait for its end.\n"
+    "Executions are kept until their retention ends.\n\nExamples:\n  belfry rm " AN_ID
+    "\n  belfry rm --filter status=COMPLETED,queue=mail\n");
 ACT_COMMAND(
     run, run_options, "run tasks now, independently of their schedule",
     FILTERS

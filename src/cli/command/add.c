@@ -241,7 +241,7 @@ static void add_print_task(struct cli *cli, const struct options *o, struct clie
         if (!quiet && json_is_true(json_at(a->doc.root, "deduplicated")))
             add_write_deduplicated(o, &out);
         if (!quiet) {
-            next_fire_lines(cli, a->doc.root, &out);
+            next_fire_lines(cli, client, a->doc.root, &out);
             paused_queue_line(cli, client, a->doc.root, &out);
         }
     }

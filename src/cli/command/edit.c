@@ -82,7 +82,7 @@ static void edit_print_task(struct cli *cli, const struct options *o, struct cli
     } else {
         buf_printf(&out, "%s is now version %lld\n", table_cell(json_text_at(a->doc.root, "id"), id),
                    (long long)json_i64_at(a->doc.root, "version", 0));
-        next_fire_lines(cli, a->doc.root, &out);
+        next_fire_lines(cli, client, a->doc.root, &out);
         paused_queue_line(cli, client, a->doc.root, &out);
     }
     cli_print(cli, &out);

@@ -6,17 +6,19 @@
 
 enum { COLUMNS = 6, QUERY_MAX = 8192 };
 
-static const char detail[] = "Examples:\n"
-                             "  belfry list\n"
-                             "  belfry list --status FAILED --all\n"
-                             "  belfry list --recurring --queue mail\n"
-                             "  belfry list --search order-4711 --all\n"
-                             "  belfry list --search 'payload:\"order\": 4711' --limit 5\n"
-                             "  belfry list --due-before 2026-02-10T08:00:00Z --limit 100\n"
-                             "  belfry list --status PAUSED --all --json | jq -r .id\n"
-                             "\n"
-                             "A search looks at all tasks, newest first, until it has found --limit of them.\n"
-                             "Times are UTC.\n";
+static const char detail[] =
+    "Examples:\n"
+    "  belfry list\n"
+    "  belfry list --status FAILED --all\n"
+    "  belfry list --recurring --queue mail\n"
+    "  belfry list --search order-4711 --all\n"
+    "  belfry list --search 'payload:\"order\": 4711' --limit 5\n"
+    "  belfry list --due-before 2026-02-10T08:00:00Z --limit 100\n"
+    "  belfry list --status PAUSED --all --json | jq -r .id\n"
+    "\n"
+    "A search looks at all tasks, newest first, until it has found --limit of them.\n"
+    "A run of a workflow that has started and is paused is RUNNING here; it is PAUSED in 'belfry workflow list'.\n"
+    "Times are UTC.\n";
 
 static void list_header(struct table *t)
 {

@@ -112,13 +112,13 @@ static void upcoming_write_path(const struct options *o, const char *id, struct 
 }
 
 /* A task that is not SCHEDULED does not fire at the times that its schedule gives. */
-static void upcoming_print_status(struct cli *cli, const json_t *task)
+static void upcoming_print_status(struct cli *cli, struct client *client, const json_t *task)
 {
     cleanup_with(buf_release) struct buf end;
-    buf_init(&end, WHY_TEXT);
+    buf_init(&end, NOTE_MAX);
     if (!str_eq(json_text_at(task, "status"), S("PAUSED")))
         return;
-    task_pause_end_text(cli, task, &end);
+    task_pause_end_text(cli, client, task, &end);
     fprintf(cli->err, "belfry upcoming: the task is PAUSED: it does not fire until %s\n", buf_cstr(&end));
 }
 
@@ -168,7 +168,7 @@ static enum exit_code upcoming_print(struct cli *cli, const struct options *o, s
     p.member = minutes ? "minutes" : "upcoming";
     p.limit = minutes || id ? INT64_MAX : option_get(o, "count")->number; /* of one task, the server counts */
     size_t columns = upcoming_choose_columns(cli, &r, minutes);
-    upcoming_print_status(cli, r.task.doc.root);
+    upcoming_print_status(cli, client, r.task.doc.root);
     code = rows_print(cli, o, &p, &r.rows, columns, upcoming_none(r.task.doc.root, why));
     client_answer_release(&r.task);
     tz_unref(r.zone);

@@ -235,19 +235,28 @@ static bool spawn_pass_taken(struct spawn_visit *v, const struct occurrence *o)
     return true;
 }
 
+/* The moment by which missed is judged: now. Shortly after a pause it is the end of the pause, so that it does not
+ * depend on when the spawner comes. Later than that, no node was running meanwhile. */
+static int64_t spawn_judged_at(const struct spawn_visit *v)
+{
+    int64_t changed_ms = v->task->updated_ms;
+    bool may_have_resumed = v->task->version > 1 && changed_ms <= v->now_ms && v->now_ms - changed_ms <= MISSED_MS;
+    return may_have_resumed ? changed_ms : v->now_ms;
+}
+
 /* Occurrences before this time were missed. */
-static int64_t spawn_missed_before(const struct spawn_visit *v, int64_t cursor_ms)
+static int64_t spawn_missed_before(const struct spawn_visit *v, int64_t cursor_ms, int64_t judged_ms)
 {
     struct occurrence first;
-    bool outage = recurrence_next_before(v->rule, cursor_ms, v->now_ms - MISSED_MS, &first);
-    return outage ? v->now_ms : INT64_MIN;
+    bool outage = recurrence_next_before(v->rule, cursor_ms, judged_ms - MISSED_MS, &first);
+    return outage ? judged_ms : INT64_MIN;
 }
 
 /* Walks through the missed occurrences. Returns the new cursor; sets `more` if the walk was cut short. */
 static int64_t spawn_catch_up(struct spawn_visit *v, int64_t cursor_ms)
 {
-    int64_t missed_before = spawn_missed_before(v, cursor_ms);
-    int64_t window_begins = v->now_ms - v->task->schedule.catch_up_window_ms, last_behind_ms = 0;
+    int64_t judged_ms = spawn_judged_at(v), missed_before = spawn_missed_before(v, cursor_ms, judged_ms);
+    int64_t window_begins = judged_ms - v->task->schedule.catch_up_window_ms, last_behind_ms = 0;
     enum catch_up mode = v->task->schedule.catch_up;
     struct spawn_skipped too_old = { 0 }, passed_over = { 0 };
     struct occurrence o, last = { 0 };

@@ -43,7 +43,7 @@ struct spawn_taken {
 
 /* Plans the occurrences with at_ms < until_ms from the cursor on, without those that are taken (NULL: none is). If the
  * first of them is more than MISSED_MS before now_ms, nobody was there to spawn: all that are before now_ms were
- * missed. */
+ * missed. If the task was resumed (updated_ms) at most MISSED_MS ago, that moment takes the place of now_ms. */
 enum err spawn_plan(const struct task *recurring, const struct recurrence *rule, const struct spawn_taken *taken,
                     int64_t now_ms, int64_t until_ms, struct arena *a, struct spawn_plan *ret,
                     struct error *e) must_use;

@@ -58,8 +58,10 @@ static enum err pauses_end(const struct pause_turn *t, const struct record *r, s
         return rc;
     if (until_ms > t->now_ms) /* the pause was changed a moment ago */
         return pauses_put_off(t, r, until_ms, e);
-    if (task_act(&now, ACTION_RESUME, false, NULL, (struct uuid){ 0 }, t->now_ms, &plan, e) ||
-        pauses_resume(t, &now, &plan.task, e))
+    if (task_act(&now, ACTION_RESUME, false, NULL, (struct uuid){ 0 }, t->now_ms, &plan, e))
+        return e->code;
+    plan.task.updated_ms = max_of(now.updated_ms, until_ms); /* what was missed is judged by the end (spawn_plan) */
+    if (pauses_resume(t, &now, &plan.task, e))
         return e->code;
     log_info("task_resumed", kv_uuid("task", now.id), kv_i64("tenant", now.tenant));
     t->resumed(t->context, &plan.task);

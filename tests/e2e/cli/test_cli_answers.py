@@ -95,6 +95,11 @@ def test_an_action_says_what_has_become_of_the_task(ask, stub, command, after, l
     assert (done.code, done.lines) == (0, [f"{ID} {lines[0]}", *lines[1:]])
 
 
+def test_run_of_a_paused_schedule_does_not_tell_the_end_of_its_pause_as_that_of_the_run(ask, stub):
+    stub.on("POST", f"/v1/tasks/{ID}/run-now", task(status="PAUSED", occurrence_id=OTHER, paused={"until": "2026-03-01T00:00:00.000Z"}))
+    assert ask("run", ID).out == f"{ID} set to run now\nThe additional run is {OTHER}\n"
+
+
 def test_a_task_of_a_paused_queue_is_not_said_to_fire(ask, stub):
     at = instant(hours=10)
     stub.on("POST", ".*", task(next_execution=at, queue="mail"))
@@ -171,6 +176,17 @@ def test_skipped_days_do_not_count_among_the_fires_asked_for(ask, stub):
     fires = [{"at": f"2026-02-{day:02}T08:00:00.000Z", "note": "skipped" if day % 2 else None, "skipped": bool(day % 2)} for day in range(1, 6)]
     stub.on("GET", f"/v1/tasks/{ID}/upcoming", {"upcoming": fires})
     assert len(ask("upcoming", ID, "-n", "2").lines) == 6, "the server has counted"
+
+
+@pytest.mark.parametrize("pause, end", [({"until": "2026-03-01T00:00:00.000Z"}, "2026-03-01 00:00:00Z, or "), (None, "")])
+def test_upcoming_of_a_step_names_the_run_that_is_resumed_and_the_end_of_its_pause(ask, stub, pause, end):
+    outermost = ID[:-1] + "3"
+    stub.on("GET", f"/v1/tasks/{ID}", task(status="PAUSED", run=OTHER))
+    stub.on("GET", f"/v1/workflows/{OTHER}", {"id": OTHER, "run": outermost, "paused": True})
+    stub.on("GET", f"/v1/workflows/{outermost}", {"id": outermost, "run": None, "paused": True, "pause": pause})
+    stub.on("GET", f"/v1/tasks/{ID}/upcoming", {"upcoming": [{"at": "2026-02-10T08:00:00.000Z"}]})
+    said = f"belfry upcoming: the task is PAUSED: it does not fire until {end}'belfry workflow resume {outermost}'\n"
+    assert ask("upcoming", ID).err == said
 
 
 def test_upcoming_of_a_task_that_does_not_fire_says_so(ask, stub):

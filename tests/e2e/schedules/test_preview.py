@@ -185,6 +185,85 @@ def test_upcoming_fires_know_of_a_paused_queue(client):
 
 
 @pytest.mark.text("no task runs")
+def test_upcoming_says_that_a_fire_expires_at_the_end_of_a_pause(client):
+    end = at(now_ms() // 1000 * 1000 + 3600_000)
+    once = client.create(delay="2m", expires_after_seconds=60, target_type="NOOP")["id"]
+    pause(client, once, until=end)
+    assert fires(client.get(f"/v1/tasks/{once}/upcoming")) == [{"at": end, "note": "its pause ends; it expires then", "skipped": True}]
+    assert client.request("PATCH", f"/v1/tasks/{once}", {"expires_after_seconds": 7200}).status == 200
+    assert fires(client.get(f"/v1/tasks/{once}/upcoming")) == [{"at": end, "note": "its pause ends"}]
+
+
+@pytest.mark.text("no task runs")
+def test_upcoming_says_that_fires_expire_before_the_end_of_the_pause_of_a_queue(client):
+    start = now_ms() // 1000 * 1000 + 600_000
+    end = at(start + 10_000)
+    assert client.request("PATCH", "/v1/queues/still", {"paused": True, "until": end}).status in (200, 201)
+    body = {"queue": "still", "target_type": "NOOP", "start_time": at(start), "end_date": end}
+    held = f"not while its queue still is paused, until {end}"
+    every = client.create(interval_seconds=2, expires_after_seconds=3, overlap_policy="ALLOW", **body)["id"]
+    expired = {"at": at(start), "note": f"{held}; it expires before that, at {at(start + 3000)}, as do all its times up to {at(start + 7000)}", "skipped": True}
+    found = fires(client.get(f"/v1/tasks/{every}/upcoming?count=2"))
+    assert found == [expired, {"at": at(start + 8000), "note": held}, {"at": end, "note": None}], found
+    last = client.create(interval_seconds=2, expires_after_seconds=10, overlap_policy="ALLOW", max_runs=2, **body)["id"]
+    found = fires(client.get(f"/v1/tasks/{last}/upcoming"))
+    assert found[0]["note"] == f"{held}; it expires before that, at {end}" and [f["at"] for f in found[1:]] == [at(start + 2000), at(start + 4000)], found
+    once = client.create(run_at=at(start), expires_after_seconds=5, queue="still", target_type="NOOP")["id"]
+    [fire] = fires(client.get(f"/v1/tasks/{once}/upcoming"))
+    assert fire["skipped"] and fire["note"] == f"{held}; it expires before that, at {at(start + 5000)}", fire
+    span = f"/v1/upcoming?queue=still&from={at(start - 60_000)}&to={at(start + 10_000)}"
+    listed = fires(client.get(span))
+    assert [f["at"] for f in listed if f["task_id"] == every] == [at(start), at(start + 8000)], listed
+    assert [f["skipped"] for f in listed if f["at"] == at(start)] == [True] * 3 and len(listed) == 3 + 3, listed
+    assert sum(m["fires"] for m in client.get(span + "&group_by=hour").json["hours"]) == 3 + 1, "the hour is whole: one at the end of the pause is in it"
+
+
+@pytest.mark.text("no task runs")
+def test_an_occurrence_that_is_due_and_waits_for_its_queue_is_upcoming(client):
+    end = at(now_ms() // 1000 * 1000 + 7200_000)
+    assert client.request("PATCH", "/v1/queues/due", {"paused": True, "until": end}).status in (200, 201)
+    made = client.create(interval_seconds=3600, overlap_policy="ALLOW", queue="due", target_type="NOOP")["id"]
+    [due] = until(lambda: client.get(f"/v1/tasks/{made}/occurrences").json["tasks"], why="it is spawned")
+    note = f"not while its queue due is paused, until {end}"
+    next_ = at(to_ms(due["scheduled_for"]) + 3600_000)
+    wanted = [{"at": due["scheduled_for"], "note": note}, {"at": next_, "note": note}]
+    until(lambda: fires(client.get(f"/v1/tasks/{made}/upcoming?count=2")) == wanted, why=lambda: client.get(f"/v1/tasks/{made}/upcoming?count=2"))
+    assert fires(client.get(f"/v1/tasks/{made}/upcoming?count=1")) == wanted[:1]
+    assert fires(client.get(f"/v1/tasks/{made}/upcoming?count=1&from={end}"))[0]["at"] > next_
+
+@pytest.mark.standalone("a breaker opens on the node that makes the calls")
+@pytest.mark.own_server
+def test_a_task_that_is_due_and_held_by_the_node_is_upcoming_with_the_reason(client, receiver):
+    """By the rate of its queue, by a breaker, and for want of a worker."""
+    def is_told(task, wanted, least_ms, most_ms):
+        until(lambda: (x := fires(client.get(f"/v1/tasks/{task}/upcoming"))) and wanted in x[0]["note"] and least_ms < to_ms(x[0]["at"]) - now_ms() < most_ms,
+              10, why=lambda: (client.get(f"/v1/tasks/{task}/upcoming"), gate(client, task)))
+
+    receiver.answer("/late", Reply(429, headers={"Retry-After": "25"}))
+    client.wait_for(client.create(retry={"max_attempts": 1}, delay="0s", **receiver.target("/late"))["id"], "FAILED")
+    is_told(client.create(delay="0s", **receiver.target("/late"))["id"], "asked to be left alone until", 15_000, 26_000)
+    assert client.request("PATCH", "/v1/queues/slow", {"max_dispatches_per_second": 0.05}).status in (200, 201)
+    bodies = [{"queue": "slow", "target_type": "NOOP", "delay": "0s"}] * 2
+    last = client.post("/v1/tasks/batch", bodies).json["tasks"][-1]["id"]
+    is_told(last, "its queue slow has used up its rate for now", 10_000, 21_000)
+    worked = client.create(queue="worked", target_type="WORKER")
+    [fire] = fires(client.get(f"/v1/tasks/{worked['id']}/upcoming"))
+    assert fire["at"] == worked["run_at"] and "it is due, and waits for a worker that asks" in fire["note"], fire
+
+
+@pytest.mark.text("no task runs")
+def test_what_the_end_of_a_pause_runs_may_expire_in_a_paused_queue(client):
+    start = now_ms() // 1000 * 1000 + 600_000
+    task = client.create(interval_seconds=3600, start_time=at(start), expires_after_seconds=60, queue="still", target_type="NOOP")["id"]
+    pause(client, task, until=at(start + 30_000))
+    for end, runs in ((start + 50_000, True), (start + 60_000, False)):
+        assert client.request("PATCH", "/v1/queues/still", {"paused": True, "until": at(end)}).status in (200, 201)
+        fire = fires(client.get(f"/v1/tasks/{task}/upcoming?count=1"))[0]
+        assert fire["at"] == at(start + 30_000) and fire.get("skipped", False) is not runs, fire
+        assert runs or fire["note"].endswith("none of them runs (expires_after_seconds)"), fire
+
+
+@pytest.mark.text("no task runs")
 def test_the_forecast_counts_fires_by_the_minute(client):
     for _ in range(4):
         client.create(cron_expression="0 8 * * *", target_type="NOOP")

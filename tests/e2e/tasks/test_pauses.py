@@ -45,6 +45,19 @@ def test_a_pause_ends_by_itself_as_a_resume_by_hand_would(make_server, receiver,
     assert client.task(later)["status"] == "PAUSED" and not receiver.to("/later")
 
 
+@pytest.mark.cluster
+def test_a_time_that_is_too_recent_at_the_end_of_a_pause_runs_however_late_that_is_seen(make_server, receiver, clock):
+    """It is missed 2.5 s after its time: here before a node looks, but after the end of the pause."""
+    client = make_server(env=clock.env).client()
+    start = int(clock.now_ms()) + 4000
+    task = client.create(interval_seconds=3600, start_time=at(start), catch_up_mode="SKIP_MISSED", **receiver.target("/late"))["id"]
+    pause(client, task, until=at(start + 2450))
+    assert "runs then: it is too recent to count as missed" in client.get(f"/v1/tasks/{task}/explain").json["explanation"]
+    clock.jump(int(start + 2700 - clock.now_ms()))
+    receiver.wait("/late", 1)
+    assert client.task(task)["skipped_count"] == 0
+
+
 @pytest.mark.standalone("the only process is killed")
 def test_a_kill_at_the_end_of_a_pause_neither_loses_nor_repeats_it(make_server, receiver, clock):
     server = make_server(env=clock.env)

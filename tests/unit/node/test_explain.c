@@ -630,9 +630,42 @@ static void a_run_behind_one_that_waits_for_the_same_queue_may_be_skipped(void *
     assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
     assert_non_null(strstr(x.text, ". Whether it starts cannot be known: it is skipped if an earlier run, which waits "
                                    "too, is not over by then"));
+    assert_string_equal(x.steps[x.n - 1].text,
+                        "an earlier run, that of 2026-03-03T10:00:01.000Z, which its paused queue holds until "
+                        "2026-03-03T11:00:00.000Z, is to come before it, and if that is not over by then, it is "
+                        "skipped");
     x = why_behind_an_earlier_one(w, 2, OVERLAP_QUEUE_ALL);
     assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
     assert_non_null(strstr(x.text, ". When it starts cannot be known: an earlier run may take any time"));
+}
+
+/* One runs, and two wait for its end. */
+static void a_run_behind_others_that_wait_names_the_last_of_them(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = plain_task(1, NOW + 1000);
+    t.kind = TASK_RECURRING;
+    t.schedule = (struct schedule){ .interval_ms = 2000,
+                                    .time_zone = S("UTC"),
+                                    .start_ms = NOW + 1000,
+                                    .end_ms = INT64_MAX,
+                                    .overlap = OVERLAP_QUEUE_ALL };
+    t.cursor_ms = NOW + 1000;
+    add_task(w, t);
+    for (w->now_ms = NOW; w->now_ms < NOW + 6000; w->now_ms += 1000)
+        settle_down(w);
+    assert_int_equal(w->run_count, 1);
+    struct task last = { .id = occurrence_id(t.id, NOW + 5000), .tenant = TENANT },
+                next = { .id = occurrence_id(t.id, NOW + 7000), .tenant = TENANT };
+    assert_int_equal(state_of(w, last.id), TASK_BLOCKED);
+    assert_int_equal(why(w, &last).position, 1);
+    struct explanation x = why(w, &next);
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_string_equal(
+        x.steps[x.n - 1].text,
+        "it waits until the run of 2026-03-03T10:00:05.000Z is over, which waits itself; 2 tasks wait ahead of it");
+    assert_int_equal(x.position, 2);
 }
 
 /* It will be put aside, too, and a breaker may try it first. */
@@ -702,6 +735,7 @@ int main(void)
         node_test(a_run_that_a_breaker_holds_makes_the_next_one_be_skipped),
         node_test(a_run_that_may_be_skipped_is_said_to_depend_on_the_previous_run),
         node_test(a_run_behind_one_that_waits_for_the_same_queue_may_be_skipped),
+        node_test(a_run_behind_others_that_wait_names_the_last_of_them),
         node_test(one_of_another_priority_may_be_tried_before_it),
         node_test(a_task_for_outside_workers_waits_for_one_that_asks),
     };

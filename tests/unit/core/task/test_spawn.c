@@ -179,6 +179,50 @@ static void a_late_run_says_what_its_user_waits_for_and_why(void **state)
     arena_release(&b.arena);
 }
 
+static void what_a_pause_took_is_judged_by_its_end(void **state)
+{
+    static const struct {
+        int64_t ended_ms, now_ms; /* since the occurrence */
+        bool runs;
+    } cases[] = {
+        { MISSED_MS, MISSED_MS + 350, true },
+        { MISSED_MS, 2 * MISSED_MS, true },
+        { MISSED_MS + 1, MISSED_MS + 1, false },
+        { MISSED_MS, 2 * MISSED_MS + 1, false }, /* no node was running at the end of the pause */
+        { MISSED_MS + 350, MISSED_MS, true },    /* another node has ended it, whose clock is ahead */
+    };
+    (void)state;
+    for (size_t i = 0; i < array_count(cases); i++) {
+        struct bench b;
+        every(&b, HOUR, NOW);
+        b.t.schedule.catch_up = CATCH_UP_NONE;
+        b.t.version = 2;
+        b.t.updated_ms = NOW + cases[i].ended_ms;
+        plan_at(&b, NOW + cases[i].now_ms);
+        assert_true(b.plan.runs == cases[i].runs && b.plan.skipped == !cases[i].runs);
+        if (cases[i].runs)
+            is_run(&b, 0, NOW, NOW + cases[i].now_ms);
+        arena_release(&b.arena);
+    }
+}
+
+static void what_comes_after_a_pause_that_has_missed_some_is_not_missed(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, SECOND, NOW);
+    b.t.schedule.catch_up = CATCH_UP_NONE;
+    b.t.version = 2;
+    b.t.updated_ms = NOW + 5 * SECOND;
+    plan_at(&b, NOW + 6 * SECOND + 1);
+    is_skipped(&b, 0, NOW,
+               "skipped 5 occurrences from 2026-03-03T10:00:00.000Z to 2026-03-03T10:00:04.000Z: missed "
+               "(catch_up_mode SKIP_MISSED)");
+    is_run(&b, 1, NOW + 5 * SECOND, NOW + 6 * SECOND + 1);
+    is_run(&b, 2, NOW + 6 * SECOND, NOW + 6 * SECOND + 1);
+    arena_release(&b.arena);
+}
+
 static void run_all_missed_runs_all_of_them_now(void **state)
 {
     (void)state;
@@ -685,6 +729,8 @@ int main(void)
         cmocka_unit_test(spread_moves_the_due_time_and_not_the_occurrence),
         cmocka_unit_test(an_occurrence_within_the_limit_is_not_missed),
         cmocka_unit_test(a_late_run_says_what_its_user_waits_for_and_why),
+        cmocka_unit_test(what_a_pause_took_is_judged_by_its_end),
+        cmocka_unit_test(what_comes_after_a_pause_that_has_missed_some_is_not_missed),
         cmocka_unit_test(run_all_missed_runs_all_of_them_now),
         cmocka_unit_test(runs_that_were_missed_wait_for_each_other),
         cmocka_unit_test(run_one_now_runs_the_latest_for_all),
