@@ -45,8 +45,7 @@ static void due_task_on_node_answer(struct explain_answer *a)
     explain_use_names(q, &query->facts, x);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
-    jw_kv_cstr(&w, "status",
-               task_state_name(x->waits ? TASK_SCHEDULED : task_shown_state(&query->row, q->now_ms)));
+    jw_kv_cstr(&w, "status", task_state_name(x->waits ? TASK_SCHEDULED : task_shown_state(&query->row, q->now_ms)));
     jw_key(&w, "upcoming");
     jw_array(&w);
     due_task_write(&w, d, x);

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from server import Reply, until
+from server import Reply, now_ms, to_ms, until
 from test_workflow_cli import CHAIN, SIGNED, ask, done, write  # noqa: F401
 from test_workflows_api import ended, http, put, run, status, steps
 
@@ -361,6 +361,7 @@ def test_the_time_in_a_paused_queue_is_time_waited(ask, plain, client):
         {"name": "a", "target_type": "NOOP", "queue": "late"}, {"name": "m", "target_type": "NOOP", "queue": "late", "map": {"over": [1, 2]}}]})["id"]
     before = until(lambda: (x := steps(client, made)) and len(x) >= 2 and x)
     until(lambda: ask("show", made).out.count("queue 'late' is paused") == 2)
+    until(lambda: now_ms() > to_ms(before[("a", None, "STEP")]["released_at"]) + 150)
     done(plain("queue", "resume", "late"))
     assert ended(client, made)["status"] == "COMPLETED"
     after = steps(client, made)
