@@ -28,6 +28,8 @@ import subprocess
 import sys
 import threading
 
+from ports import free_port
+
 PIECE = 1 << 16
 SILENT_S = 6
 READ_MAX = 1 << 18
@@ -128,12 +130,11 @@ class Wire:
         self.links = set()
         self.tasks = set()
         self.listener = None
-        self.port = port
+        self.port = port or free_port()  # one that no outgoing connection gets while this refuses
 
     async def listen(self):
         if self.listener is None:
             self.listener = await asyncio.start_server(self.accept, "127.0.0.1", self.port, limit=READ_MAX, backlog=1024)
-            self.port = self.listener.sockets[0].getsockname()[1]
 
     def accept(self, reader, writer):
         link = Link(self, reader, writer)
