@@ -285,7 +285,7 @@ part_conformance() {
     local -a beside=()
     local at_once=$((at_once + 2))
     if [[ $# -eq 0 ]]; then
-        [[ " ${parts[*]} " != *" sim "* ]] || { needs "release build" build_release && begin_sim; } # these mostly wait for servers
+        [[ " ${parts[*]} " != *" sim "* ]] || begin_sim # these mostly wait for servers
         beside=(tests/support/with-postgres tests/support/with-rabbitmq tests/support/with-kafka)
         export BELFRY_TEST_KAFKA_STAND_IN=$root/build-test/tests/support/kafka_mock
     fi
@@ -316,6 +316,7 @@ begin_sim() {
         begin_aside sim-first sim_range build-test 1-9000
         begin_aside sim-rest sim_range build-test 9001-20000
     else
+        needs "release build" build_release || return
         begin_aside sim-first sim_range build-release 1-1100
         begin_aside sim-rest sim_range build-test 1101-1500
     fi
@@ -329,7 +330,7 @@ part_sim() {
         "$sim" "$@" && record passed "sim: $*" || record failed "sim: $*"
         return
     fi
-    [[ ${aside_of[sim-first]:-} ]] || { needs "release build" build_release && begin_sim; } || return
+    [[ ${aside_of[sim-first]:-} ]] || begin_sim || return
     end_aside sim-first
     end_aside sim-rest
     count_tap < <(cat "$results/aside-sim-first" "$results/aside-sim-rest")
