@@ -11,15 +11,10 @@ enum {
 
 /* ---- recalls that last ---- */
 
-static struct str recall_key(const struct fenced_id *id)
-{
-    return (struct str){ (const char *)id, sizeof *id };
-}
-
 static void recall_finish(struct recall *first)
 {
     if (first->lasts)
-        (void)map_remove(&first->node->lasting_recalls, recall_key(&first->key));
+        (void)map_remove(&first->node->lasting_recalls, fenced_id_key(&first->key));
     for (struct recall *r = first->joined; r; r = r->joined) {
         r->result = first->result == RECALL_RUNNING ? RECALL_RUNNING : RECALL_FREED;
         r->known = first->known;
@@ -52,9 +47,9 @@ static void recall_end_unawaited(struct recall *first)
 static bool recall_joins(struct node *n, struct recall *r)
 {
     r->key = (struct fenced_id){ r->running->id, r->running->fence };
-    struct recall *first = map_get(&n->lasting_recalls, recall_key(&r->key));
+    struct recall *first = map_get(&n->lasting_recalls, fenced_id_key(&r->key));
     if (!first) {
-        (void)map_put(&n->lasting_recalls, recall_key(&r->key), r);
+        (void)map_put(&n->lasting_recalls, fenced_id_key(&r->key), r);
         return false;
     }
     recall_end_unawaited(first);

@@ -79,11 +79,6 @@ static struct str claim_key(const struct uuid *id)
     return (struct str){ (const char *)id->b, sizeof id->b };
 }
 
-static struct str doubt_key(const struct fenced_id *id)
-{
-    return (struct str){ (const char *)id, sizeof *id };
-}
-
 void fleet_init(struct sim *s)
 {
     if (!is_fleet(s))
@@ -130,7 +125,7 @@ void fleet_doubt(struct sim *s, struct uuid id, int64_t fence)
 {
     struct doubt *d = xnew(*d);
     d->id = (struct fenced_id){ id, fence };
-    free(map_put(&s->fleet.doubtful, doubt_key(&d->id), d));
+    free(map_put(&s->fleet.doubtful, fenced_id_key(&d->id), d));
     s->lives++; /* an AT_MOST_ONCE task may end as lost */
 }
 
@@ -140,7 +135,7 @@ bool fleet_forgives(struct sim *s, const struct task *t)
         return false;
     struct fenced_id id = { t->id, t->fence };
     const struct fleet_claim *c = map_get(&s->fleet.claims, claim_key(&t->claim));
-    return s->steady_us < s->fleet.trouble_us || (c && c->orphan) || map_get(&s->fleet.doubtful, doubt_key(&id));
+    return s->steady_us < s->fleet.trouble_us || (c && c->orphan) || map_get(&s->fleet.doubtful, fenced_id_key(&id));
 }
 
 /* Every running task may be settled as lost. */
@@ -205,7 +200,7 @@ static void note_claim(struct sim_node *by, struct uuid claim, const struct task
     for (size_t i = 0; i < tasks->n; i++) {
         struct claimed *x = xnew(*x);
         *x = (struct claimed){ .id = { tasks->v[i].id, tasks->v[i].fence }, .claim = c };
-        free(map_put(&s->fleet.claimed, doubt_key(&x->id), x));
+        free(map_put(&s->fleet.claimed, fenced_id_key(&x->id), x));
     }
     crash_perhaps(by);
 }
@@ -224,7 +219,7 @@ static void judge_orphans(struct sim *s, const struct op_settle *op)
 {
     for (size_t i = 0; i < op->n && s->profile.failover; i++) {
         struct fenced_id id = { op->v[i].id, op->v[i].fence };
-        const struct claimed *x = map_get(&s->fleet.claimed, doubt_key(&id));
+        const struct claimed *x = map_get(&s->fleet.claimed, fenced_id_key(&id));
         if (x && x->claim->orphan && !op->v[i].stale && s->steady_us - x->claim->orphan_us > FOUND_US)
             breach(s, BREACH_FAILOVER, "%s was taken from its dead node after %lld ms", short_id(id.id),
                    (long long)(s->steady_us - x->claim->orphan_us) / 1000);

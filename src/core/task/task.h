@@ -125,6 +125,13 @@ struct fenced_id {
     int64_t fence;
 };
 
+/* As a key of maps. */
+static inline struct str fenced_id_key(const struct fenced_id *id)
+{
+    _Static_assert(sizeof *id == sizeof id->id + sizeof id->fence, "no gap in what is hashed");
+    return (struct str){ (const char *)id, sizeof *id };
+}
+
 struct task {
     struct uuid id;
     int32_t tenant;

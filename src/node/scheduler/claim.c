@@ -39,22 +39,16 @@ static void scheduler_adapt_window(struct scheduler *s, int64_t took_ms, bool fu
     lanes_set_window(s->lanes, s->window_ms);
 }
 
-static struct str scheduler_held_key(const struct fenced_id *k)
-{
-    _Static_assert(sizeof *k == sizeof k->id + sizeof k->fence, "no gap in what is hashed");
-    return (struct str){ (const char *)k, sizeof *k };
-}
-
 struct held *scheduler_find_held(const struct scheduler *s, struct uuid id, int64_t fence)
 {
     struct fenced_id k = { id, fence };
-    return map_get(&s->held, scheduler_held_key(&k));
+    return map_get(&s->held, fenced_id_key(&k));
 }
 
 struct held *scheduler_remove_held(struct scheduler *s, struct uuid id, int64_t fence)
 {
     struct fenced_id k = { id, fence };
-    return map_remove(&s->held, scheduler_held_key(&k));
+    return map_remove(&s->held, fenced_id_key(&k));
 }
 
 static struct held *scheduler_add_held(struct scheduler *s, const struct task *t, struct lane_entry *lane)
@@ -73,7 +67,7 @@ static struct held *scheduler_add_held(struct scheduler *s, const struct task *t
         *h->facts = settle_facts_of(t, &(struct outcome){ .kind = OUTCOME_CANCELLED }, NULL);
         h->facts->retry.rules = h->facts->place = h->facts->queue = h->facts->name = h->facts->trace = S("");
     }
-    struct held *before = map_put(&s->held, scheduler_held_key(&h->key), h);
+    struct held *before = map_put(&s->held, fenced_id_key(&h->key), h);
     assert(!before);
     return h;
 }

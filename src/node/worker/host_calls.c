@@ -174,7 +174,7 @@ static void worker_park(struct worker *w, struct worker_host *h, struct job *j)
 {
     worker_line_push(h, j);
     list_push(&w->parked_line, &j->in_parked_line);
-    map_put(&w->parked, delivery_key(&j->id), j);
+    map_put(&w->parked, fenced_id_key(&j->id), j);
     if (h->parked++ == 0)
         list_push(&w->busy_hosts, &h->busy);
     j->host = h;
@@ -187,7 +187,7 @@ static void worker_unpark(struct worker *w, struct job *j)
     struct worker_host *h = j->host;
     worker_line_remove(h, j);
     list_remove(&j->in_parked_line);
-    map_remove(&w->parked, delivery_key(&j->id));
+    map_remove(&w->parked, fenced_id_key(&j->id));
     if (--h->parked == 0)
         list_remove(&h->busy);
     j->host = NULL;
@@ -320,7 +320,7 @@ int64_t worker_start_parked(struct worker *w)
 
 bool worker_cancel_parked(struct worker *w, const struct fenced_id *id, struct str why)
 {
-    struct job *j = map_get(&w->parked, delivery_key(id));
+    struct job *j = map_get(&w->parked, fenced_id_key(id));
     if (!j)
         return false;
     worker_unpark(w, j);
@@ -350,7 +350,7 @@ void worker_return_parked(struct worker *w)
 
 struct job *worker_take_off_line(struct worker *w, const struct fenced_id *id)
 {
-    struct job *j = map_get(&w->parked, delivery_key(id));
+    struct job *j = map_get(&w->parked, fenced_id_key(id));
     if (j)
         worker_unpark(w, j);
     return j;
@@ -401,10 +401,10 @@ struct worker_standing worker_standing(const struct worker *w, struct uuid id, i
 {
     assert_owned(&w->owner);
     struct fenced_id key = { id, fence };
-    const struct job *j = map_get(&w->parked, delivery_key(&key));
+    const struct job *j = map_get(&w->parked, fenced_id_key(&key));
     if (j)
         return (struct worker_standing){ .at = WORKER_PARKED, .ahead = worker_line_ahead(j) };
-    j = map_get(&w->running, delivery_key(&key));
+    j = map_get(&w->running, fenced_id_key(&key));
     return j ? (struct worker_standing){ .at = WORKER_STARTED, .started_ms = j->started_ms }
              : (struct worker_standing){ .at = WORKER_HAS_NOT };
 }

@@ -129,12 +129,6 @@ struct worker {
     bool stopped, giving_up;
 };
 
-static inline struct str delivery_key(const struct fenced_id *id)
-{
-    _Static_assert(sizeof *id == sizeof id->id + sizeof id->fence, "no gap in what is hashed");
-    return (struct str){ (const char *)id, sizeof *id };
-}
-
 void delivery_batch_unref(struct delivery_batch *h);
 
 /* The slots that no task runs in. */

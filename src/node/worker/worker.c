@@ -95,7 +95,7 @@ void delivery_batch_unref(struct delivery_batch *h)
 
 static const struct cancel_reason *worker_find_cancel_reason(const struct worker *w, const struct job *j)
 {
-    return w->cancel_reason.n ? map_get(&w->cancel_reason, delivery_key(&j->id)) : NULL;
+    return w->cancel_reason.n ? map_get(&w->cancel_reason, fenced_id_key(&j->id)) : NULL;
 }
 
 /* The outcome of an aborted attempt. If the worker aborted it at its own drain deadline, nobody cancelled the task:
@@ -240,7 +240,7 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
         delivery_batch_unref(j->delivery_batch);
         return;
     }
-    map_remove(&w->running, delivery_key(&j->id));
+    map_remove(&w->running, fenced_id_key(&j->id));
     struct outcome aborted;
     if (o->kind == OUTCOME_CANCELLED) {
         aborted = worker_cancelled_outcome(w, j, o);
@@ -392,7 +392,7 @@ static void worker_run(struct worker *w, struct job *j)
     struct runner *r = w->setup.runners[t->target];
     if (worker_is_held_by_breaker(w, j))
         return;
-    map_put(&w->running, delivery_key(&j->id), j);
+    map_put(&w->running, fenced_id_key(&j->id), j);
     worker_occupy(w, t, 1);
     worker_enter_host(w, j);
     j->started_ms = w->now.wall_ms;
@@ -463,7 +463,7 @@ static struct job *worker_find_arrived(const struct worker *w, const struct fenc
     size_t n;
     struct job *jobs = worker_arrived_jobs(w, &n);
     for (size_t i = 0; i < n; i++)
-        if (str_eq(delivery_key(&jobs[i].id), delivery_key(id)))
+        if (str_eq(fenced_id_key(&jobs[i].id), fenced_id_key(id)))
             return &jobs[i];
     return NULL;
 }
@@ -589,15 +589,15 @@ bool worker_runs(const struct worker *w, struct uuid id, int64_t fence)
 {
     assert_owned(&w->owner);
     struct fenced_id key = { id, fence };
-    return map_get(&w->running, delivery_key(&key)) || map_get(&w->parked, delivery_key(&key));
+    return map_get(&w->running, fenced_id_key(&key)) || map_get(&w->parked, fenced_id_key(&key));
 }
 
 bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
 {
     assert_owned(&w->owner);
     struct fenced_id key = { id, fence };
-    struct job *j = map_get(&w->running, delivery_key(&key));
-    const struct cancel_reason *d = map_get(&w->cancel_reason, delivery_key(&key));
+    struct job *j = map_get(&w->running, fenced_id_key(&key));
+    const struct cancel_reason *d = map_get(&w->cancel_reason, fenced_id_key(&key));
     if (!j)
         return worker_cancel_parked(w, &key, d ? (struct str){ d->why, d->why_size } : S("cancelled before it began"));
     runner_abort(w->setup.runners[j->run.task->target], &j->run);
@@ -611,7 +611,7 @@ void worker_replace(struct worker *w, struct uuid id, int64_t fence, struct str 
     d->id = (struct fenced_id){ id, fence };
     d->why_size = min_of(why.n, sizeof d->why);
     memcpy(d->why, why.p, d->why_size);
-    free(map_put(&w->cancel_reason, delivery_key(&d->id), d));
+    free(map_put(&w->cancel_reason, fenced_id_key(&d->id), d));
     worker_abort(w, id, fence);
 }
 
@@ -620,7 +620,7 @@ void worker_settled(struct worker *w, struct uuid id, int64_t fence)
     assert_owned(&w->owner);
     struct fenced_id key = { id, fence };
     if (w->cancel_reason.n)
-        free(map_remove(&w->cancel_reason, delivery_key(&key)));
+        free(map_remove(&w->cancel_reason, fenced_id_key(&key)));
 }
 
 struct breakers *worker_breakers(struct worker *w)
@@ -696,7 +696,7 @@ void worker_disown(struct worker *w)
         jobs[n++] = slot->value;
     for (size_t i = 0; i < n; i++) {
         jobs[i]->disowned = true;
-        map_remove(&w->running, delivery_key(&jobs[i]->id));
+        map_remove(&w->running, fenced_id_key(&jobs[i]->id));
     }
     w->disowned += n;
     for (size_t i = 0; i < n; i++)

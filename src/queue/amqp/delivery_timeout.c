@@ -18,7 +18,7 @@ static enum err queue_amqp_requeue_unsettled(struct queue_hub *hub, struct error
             if (rabbit_now_ms() - d->since_ms < TIMED_OUT_AGAIN_MS)
                 continue;
             struct unacked_delivery *p = d->unacked_delivery;
-            map_remove(&hub->delivery_timeouts, delivery_bytes(&d->id));
+            map_remove(&hub->delivery_timeouts, fenced_id_key(&d->id));
             free(d);
             if (unacked_reject(hub, p, true, e))
                 return e->code;
@@ -79,12 +79,12 @@ static enum err timed_out_report_add(struct timed_out_report *r, const struct re
     *d = (struct outstanding){ .id = { t->id, t->fence },
                                .unacked_delivery = h->unacked_delivery,
                                .since_ms = rabbit_now_ms() };
-    if (map_get(&r->hub->delivery_timeouts, delivery_bytes(&d->id))) {
+    if (map_get(&r->hub->delivery_timeouts, fenced_id_key(&d->id))) {
         free(d);
         unacked_done(r->hub, h->unacked_delivery);
         return unacked_ack_done(r->hub, e);
     }
-    map_put(&r->hub->delivery_timeouts, delivery_bytes(&d->id), d);
+    map_put(&r->hub->delivery_timeouts, fenced_id_key(&d->id), d);
     /* a suspect is delivered alone, to a worker that runs nothing else */
     r->found.v[r->found.n++] = (struct timed_out_delivery){ *t, .fired = timed_out_has_fired(h),
                                                             .alone = task_is_suspect(t) && timed_out_has_fired(h) };

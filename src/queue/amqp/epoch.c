@@ -86,7 +86,7 @@ bool epoch_may_have(const struct queue_hub *hub, const struct fenced_id *id, uin
 {
     bool lost = hub->epoch_lost_ms && rabbit_now_ms() - hub->epoch_lost_ms < CLAIM_OLD_MS;
     bool is_there = pushed_in ? pushed_in == hub->epoch : !lost;
-    return is_there || map_get(&hub->delivered, delivery_bytes(id));
+    return is_there || map_get(&hub->delivered, fenced_id_key(id));
 }
 
 enum err queue_amqp_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,

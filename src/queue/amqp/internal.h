@@ -165,11 +165,6 @@ static inline struct queue_hub *hub_of(struct queue *q)
     return container_of(q, struct queue_amqp, base)->hub;
 }
 
-static inline struct str delivery_bytes(const struct fenced_id *d)
-{
-    return (struct str){ (const char *)d, sizeof *d };
-}
-
 /* ---- routes (routes.c) ---- */
 
 void routes_init(struct route_set *s);

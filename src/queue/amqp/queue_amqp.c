@@ -135,7 +135,7 @@ static const struct rabbit_hooks push_hooks = { queue_amqp_on_push_opened, queue
 
 static void queue_amqp_mark_acked(struct queue_hub *hub, struct map *of, const struct fenced_id *id)
 {
-    struct outstanding *d = map_remove(of, delivery_bytes(id));
+    struct outstanding *d = map_remove(of, fenced_id_key(id));
     if (d)
         unacked_done(hub, d->unacked_delivery);
     free(d);

@@ -78,7 +78,7 @@ static bool tombstones_remove(struct tombstones *t, struct fenced_id id)
 
 static void queue_amqp_on_abort(struct queue_hub *hub, struct fenced_id id, bool wanted)
 {
-    struct outstanding *d = map_get(&hub->delivered, delivery_bytes(&id));
+    struct outstanding *d = map_get(&hub->delivered, fenced_id_key(&id));
     if (!d) {
         tombstones_add(wanted ? &hub->wanted_early : &hub->aborted_early, id);
     } else if (!d->aborted) {
@@ -215,7 +215,7 @@ static void queue_amqp_hand_out(struct take_progress *w, const struct received *
 {
     struct outstanding *d = xnew(*d);
     *d = (struct outstanding){ .id = { t->id, t->fence }, .unacked_delivery = h->unacked_delivery };
-    map_put(&w->hub->delivered, delivery_bytes(&d->id), d);
+    map_put(&w->hub->delivered, fenced_id_key(&d->id), d);
     w->got.tasks.v[w->got.tasks.n++] = *t;
     queue_amqp_use_room(w, t);
     queue_amqp_remove_tombstone(w->hub, d->id);
@@ -245,8 +245,8 @@ static enum message_fate queue_amqp_decide(struct take_progress *w, const struct
     struct fenced_id id = { 0 };
     if (!rc)
         id = (struct fenced_id){ t.id, t.fence };
-    enum message_fate fate = rc                                                 ? FATE_REJECTED
-                             : map_get(&w->hub->delivered, delivery_bytes(&id)) ? FATE_DUPLICATE
+    enum message_fate fate = rc                                                ? FATE_REJECTED
+                             : map_get(&w->hub->delivered, fenced_id_key(&id)) ? FATE_DUPLICATE
                              : !class_slots_for(&w->places, priority_class_of(t.priority)) ||
                                      (task_is_suspect(&t) && !w->alone) ||
                                      !queue_amqp_has_room(w, t.cpu_milli, t.memory_mb)

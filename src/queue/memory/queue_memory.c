@@ -47,12 +47,6 @@ static struct queue_memory *queue_memory_of(struct queue *q)
     return container_of(q, struct queue_memory, base);
 }
 
-static struct str queue_memory_key(const struct fenced_id *d)
-{
-    _Static_assert(sizeof *d == sizeof d->id + sizeof d->fence, "no gap in what is hashed");
-    return (struct str){ (const char *)d, sizeof *d };
-}
-
 static void queue_memory_stop_waiting(struct queue_memory *q, struct entry *entry)
 {
     list_remove(&entry->link);
@@ -61,7 +55,7 @@ static void queue_memory_stop_waiting(struct queue_memory *q, struct entry *entr
 
 static void queue_memory_remove(struct queue_memory *q, struct entry *entry)
 {
-    map_remove(&q->entries, queue_memory_key(&entry->id));
+    map_remove(&q->entries, fenced_id_key(&entry->id));
     if (entry->state == ENTRY_WAITING) {
         queue_memory_stop_waiting(q, entry);
     } else {
@@ -78,14 +72,14 @@ static struct entry *queue_memory_add(struct queue_memory *q, const struct task 
     struct entry *entry = xmalloc(sizeof *entry + task_text_size(t));
     *entry = (struct entry){ .id = { t->id, t->fence }, .task = task_pack(t, (char *)(entry + 1)) };
     list_init(&entry->link);
-    map_put(&q->entries, queue_memory_key(&entry->id), entry);
+    map_put(&q->entries, fenced_id_key(&entry->id), entry);
     return entry;
 }
 
 static void queue_memory_push_one(struct queue_memory *q, const struct task *t)
 {
     struct fenced_id id = { t->id, t->fence };
-    if (map_get(&q->entries, queue_memory_key(&id)))
+    if (map_get(&q->entries, fenced_id_key(&id)))
         return;
     struct entry *entry = queue_memory_add(q, t);
     entry->place = q->pushed++ - (int64_t)t->priority * PRIORITY_AHEAD;
@@ -234,14 +228,14 @@ static enum err queue_memory_take(struct queue *base, const struct take *t, stru
 /* The entry, if it is delivered or timed out. */
 static struct entry *queue_memory_find_delivered(struct queue_memory *q, const struct fenced_id *d)
 {
-    struct entry *entry = map_get(&q->entries, queue_memory_key(d));
+    struct entry *entry = map_get(&q->entries, fenced_id_key(d));
     return entry && entry->state != ENTRY_WAITING ? entry : NULL;
 }
 
 static void queue_memory_renew_one(struct queue_memory *q, const struct task *t, const struct take *by)
 {
     struct fenced_id id = { t->id, t->fence };
-    struct entry *entry = map_get(&q->entries, queue_memory_key(&id));
+    struct entry *entry = map_get(&q->entries, fenced_id_key(&id));
     int64_t until_ms = by->now_ms + by->visibility_ms;
     if (!entry) {
         entry = queue_memory_add(q, t);
@@ -326,7 +320,7 @@ static enum err queue_memory_recall(struct queue *base, struct fenced_id d, bool
 {
     (void)e;
     struct queue_memory *q = queue_memory_of(base);
-    struct entry *entry = map_get(&q->entries, queue_memory_key(&d));
+    struct entry *entry = map_get(&q->entries, fenced_id_key(&d));
     *ret_recalled = entry && entry->state == ENTRY_WAITING;
     if (*ret_recalled)
         queue_memory_remove(q, entry);
@@ -350,7 +344,7 @@ static enum err queue_memory_want_back(struct queue *base, const struct task *t,
 {
     (void)epoch, (void)e;
     struct queue_memory *q = queue_memory_of(base);
-    struct entry *entry = map_get(&q->entries, queue_memory_key(&(struct fenced_id){ t->id, t->fence }));
+    struct entry *entry = map_get(&q->entries, fenced_id_key(&(struct fenced_id){ t->id, t->fence }));
     *ret = !entry ? WANT_BACK_UNKNOWN : entry->state == ENTRY_WAITING ? WANT_BACK_WAITS : WANT_BACK_TOLD;
     if (!entry || entry->state != ENTRY_DELIVERED || list_linked(&entry->link))
         return ERR_OK;
@@ -371,7 +365,7 @@ static enum err queue_memory_known(struct queue *base, const struct fenced_id *v
 {
     (void)epochs, (void)e;
     for (size_t i = 0; i < n; i++)
-        ret[i] = map_get(&queue_memory_of(base)->entries, queue_memory_key(&v[i])) != NULL;
+        ret[i] = map_get(&queue_memory_of(base)->entries, fenced_id_key(&v[i])) != NULL;
     return ERR_OK;
 }
 
