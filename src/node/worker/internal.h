@@ -135,17 +135,9 @@ void delivery_batch_unref(struct delivery_batch *h);
 struct class_slots worker_free_slots(const struct worker *w);
 /* worker_setup.may_start; t NULL: whether any task may start */
 bool worker_may_start(const struct worker *w, const struct task *t);
-/* False: the queue is to be asked first what is wanted back. */
-bool worker_has_heard(const struct worker *w);
 
 /* Asks the queue for as many tasks as may start now. Does nothing while a take is in flight. */
 void worker_ask_for_more(struct worker *w);
-/* Those that have arrived and not started: they wait to hear what is wanted back. */
-struct job *worker_arrived_jobs(const struct worker *w, size_t *ret_count);
-/* What users want of deliveries that this worker has. */
-void worker_apply_requests(struct worker *w, const struct taken *heard);
-/* What users want may have been lost: what came before and has not started is returned. */
-void worker_return_unheard(struct worker *w);
 /* If there is more room now than the take in flight asked for, ends its wait: tasks that fit into that room may wait in
  * the queue, and do not wake it. */
 void worker_unblock_take(struct worker *w);
@@ -187,3 +179,22 @@ void worker_outbox_init(struct worker *w);
 void worker_outbox_release(struct worker *w);
 
 int64_t worker_report(struct worker *w); /* when to call again */
+
+/* ---- requests of users (requests.c) ---- */
+
+/* False: the queue is to be asked first what is wanted back. */
+bool worker_has_heard(const struct worker *w);
+/* Until the queue has said what is wanted back. A task that will not start here in any case does not wait. */
+bool worker_must_hear_first(const struct worker *w, const struct job *j);
+/* Its delivery may time out before it is renewed: the process was stopped, or its queue is slow or down. */
+bool worker_is_late(const struct worker *w, const struct job *j);
+/* What users want of it may have been in an answer that was lost: no later answer says it again. */
+bool worker_may_be_wanted(const struct worker *w, const struct job *j);
+/* Those that have arrived and not started: they wait to hear what is wanted back. */
+struct job *worker_arrived_jobs(const struct worker *w, size_t *ret_count);
+/* When the first of these is late. Steady time. INT64_MAX: none waits. */
+int64_t worker_arrived_late_ms(const struct worker *w);
+/* What users want of deliveries that this worker has. */
+void worker_apply_requests(struct worker *w, const struct taken *heard);
+/* What users want may have been lost: what came before and has not started is returned. */
+void worker_return_unheard(struct worker *w);

@@ -322,30 +322,6 @@ bool worker_may_start(const struct worker *w, const struct task *t)
     return !w->setup.may_start || w->setup.may_start(w->setup.context, t);
 }
 
-/* How long ago it was taken, at most; or renewed, while it was parked. The queue's time may be unknown, and the clocks
- * may differ; heard_ms is before the queue was asked. A queue without both is in this process. */
-static int64_t worker_held_ms(const struct worker *w, const struct job *j)
-{
-    const struct taken *t = &j->delivery_batch->take.ret;
-    if (j->parked_ms && w->renewed_ms >= j->parked_ms)
-        return w->now.steady_ms - w->renewed_ms;
-    return max_of(t->queue_us ? w->now.wall_ms - t->queue_us / 1000 : 0,
-                  t->heard_ms ? w->now.steady_ms - t->heard_ms : 0);
-}
-
-/* Its delivery may time out before it is renewed: the process was stopped, or its queue is slow or down. */
-static bool worker_is_late(const struct worker *w, const struct job *j)
-{
-    return worker_held_ms(w, j) >= w->setup.visibility_ms / 2;
-}
-
-/* What users want of it may have been in an answer that was lost: no later answer says it again. */
-static bool worker_may_be_wanted(const struct worker *w, const struct job *j)
-{
-    const struct taken *t = &j->delivery_batch->take.ret;
-    return w->setup.clock && t->unheard && clock_steady_ms(w->setup.clock) - t->heard_ms >= DELIVERY_HEARD_MS;
-}
-
 /* A copy that was left in the queue: the task was claimed anew, and has been called. */
 static bool worker_is_outdated(const struct worker *w, const struct job *j)
 {
@@ -443,81 +419,6 @@ static void worker_make_jobs(struct worker *w, struct delivery_batch *h)
                           .lacked_room = w->setup.fleet && w->full_ms[priority_class_of(t->priority)] > t->due_ms };
     }
     worker_apply_requests(w, &h->take.ret);
-}
-
-bool worker_has_heard(const struct worker *w)
-{
-    return !w->setup.clock || !w->heard_ms || clock_steady_ms(w->setup.clock) - w->heard_ms < DELIVERY_HEARD_MS;
-}
-
-struct job *worker_arrived_jobs(const struct worker *w, size_t *ret_count)
-{
-    const struct delivery_batch *h = w->arrived;
-    *ret_count = h && h->jobs ? h->take.ret.tasks.n - h->begun : 0;
-    return *ret_count ? h->jobs + h->begun : NULL;
-}
-
-/* Of those that have arrived and not started. NULL: it is none of them. */
-static struct job *worker_find_arrived(const struct worker *w, const struct fenced_id *id)
-{
-    size_t n;
-    struct job *jobs = worker_arrived_jobs(w, &n);
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(fenced_id_key(&jobs[i].id), fenced_id_key(id)))
-            return &jobs[i];
-    return NULL;
-}
-
-/* An abort is the stronger of two requests: a task that is only returned runs again. */
-static void worker_request_return(struct job *j)
-{
-    if (j->request == JOB_STARTS)
-        j->request = JOB_WANTED;
-}
-
-void worker_apply_requests(struct worker *w, const struct taken *heard)
-{
-    for (size_t i = 0; i < heard->abort_count; i++) {
-        struct job *arrived = worker_find_arrived(w, &heard->aborts[i]);
-        if (arrived)
-            arrived->request = JOB_ABORTED;
-        else
-            worker_abort(w, heard->aborts[i].id, heard->aborts[i].fence);
-    }
-    for (size_t i = 0; i < heard->wanted_count; i++) {
-        struct job *arrived = worker_find_arrived(w, &heard->wanted[i]);
-        struct job *parked = arrived ? NULL : worker_take_off_line(w, &heard->wanted[i]);
-        if (arrived)
-            worker_request_return(arrived);
-        if (parked)
-            worker_return_job(w, parked);
-    }
-}
-
-void worker_return_unheard(struct worker *w)
-{
-    if (!w->setup.clock)
-        return;
-    size_t n;
-    struct job *jobs = worker_arrived_jobs(w, &n);
-    for (size_t i = 0; i < n; i++)
-        worker_request_return(&jobs[i]);
-    worker_return_parked(w);
-}
-
-/* Until the queue has said what is wanted back. A task that will not start here in any case does not wait. */
-static bool worker_must_hear_first(const struct worker *w, const struct job *j)
-{
-    return !worker_has_heard(w) && j->request == JOB_STARTS && !w->stopped && !worker_is_late(w, j) &&
-           !worker_may_be_wanted(w, j);
-}
-
-/* When the first of those that wait to hear is late. Steady time. INT64_MAX: none waits. */
-static int64_t worker_arrived_late_ms(const struct worker *w)
-{
-    size_t n;
-    const struct job *first = worker_arrived_jobs(w, &n);
-    return n ? w->now.steady_ms - worker_held_ms(w, first) + w->setup.visibility_ms / 2 : INT64_MAX;
 }
 
 /* Returns how many have started, or were reported. */
