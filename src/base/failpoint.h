@@ -20,6 +20,7 @@
     X(poison_call, false) /* reached only by tasks of the type "poison" */                                             \
     X(before_call, false)                                                                                              \
     X(after_call, false)                                                                                               \
+    X(before_handoff, false)                                                                                           \
     X(before_settle, false)                                                                                            \
     X(after_settle, false)                                                                                             \
     X(before_resume, false)                                                                                            \

@@ -210,6 +210,7 @@ enum err memory_id_conflict(const struct task *t, struct error *e);
 /* ---- nodes, their shares of limits, and recall requests ---- */
 
 const struct node_row *memory_node_find(const struct store_memory *s, struct uuid id); /* NULL: unknown */
+bool memory_claim_is_orphaned(const struct store_memory *s, const struct claim *c, struct uuid not_node);
 bool memory_has_orphans(const struct store_memory *s, struct uuid not_node);
 bool memory_node_is_dead(const struct store_memory *s, struct uuid id);
 bool memory_node_is_alive(const struct store_memory *s, struct uuid id); /* known and not dead */

@@ -178,7 +178,7 @@ static void run_known(struct sim *s, const struct async_io_ports *ports, struct 
 {
     io_run(ports, &x->io_request);
     for (size_t i = 0; !s->fleet.push_again && i < x->n; i++)
-        x->ret[i] = x->ret[i] || !x->epochs[i] || x->epochs[i] == s->fleet.epoch;
+        x->ret[i] = x->ret[i] || !x->epochs || !x->epochs[i] || x->epochs[i] == s->fleet.epoch;
 }
 
 static void run_io_request(struct sim *s, const struct async_io_ports *ports, struct io_request *e)

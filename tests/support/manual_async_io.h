@@ -77,7 +77,7 @@ static inline void run_known(struct manual_async_io *h, const struct async_io_po
 {
     io_run(ports, &x->io_request);
     for (size_t i = 0; !h->base.push_again && i < x->n; i++)
-        x->ret[i] = x->ret[i] || !x->epochs[i] || x->epochs[i] == h->epoch;
+        x->ret[i] = x->ret[i] || !x->epochs || !x->epochs[i] || x->epochs[i] == h->epoch;
 }
 
 /* Runs the request on its port, without calling `done`. */

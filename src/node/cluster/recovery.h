@@ -1,28 +1,20 @@
 #pragma once
 /* node/cluster/recovery.h - settles claims of nodes that are dead: earlier lives of this process, and other nodes.
  *
- * A source of node/reaper/reaper.h. A task that may have fired is lost, a task that cannot have fired is returned.
+ * A source of node/reaper/reaper.h. A task that may have fired is lost, a task that cannot have fired is returned. In a
+ * fleet the queue may have the former: node/fleet/orphans_queued.h takes care of them.
  * Nothing is claimed until the first recovery is over. Several nodes may recover at once: fences decide which of them
  * settles a claim, and a node that dies halfway leaves the rest to the others.
  *
  * Recovery also finds the poison task: a suspect is failed if, twice in a row, nothing else was running when its
  * process died. That can be told only when all orphaned claims have been seen, and it must still be known if this
  * node dies before that. So the claims that may have fired are never settled down to a single one. */
-#include "base/metrics.h"
-#include "core/time/moment.h"
-#include "port/events.h"
-#include "port/store.h"
+#include "node/reaper/orphans.h"
 
 struct recovery_setup {
-    struct writer *writer;
-    struct metrics *metrics;
-    uint64_t seed;
-    /* Wall: when the process before this one last fired a task; INT64_MAX: not known, or there are other nodes. */
-    int64_t last_fired_ms;
-    void (*nudge)(void *context, const struct task *t); /* a task that is SCHEDULED again, as it is now */
-    void (*settled)(void *context, const struct event *e, const struct settlement *s); /* each */
-    void (*unblocked)(void *context, uint64_t lanes);
-    void *context;
+    struct reaper_setup reaper;
+    struct orphans_setup orphans;
+    bool in_fleet; /* what may have fired is left to node/fleet/orphans_queued.h */
 };
 
 struct recovery;

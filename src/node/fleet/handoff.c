@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "node/pending_op.h"
 
@@ -68,6 +69,7 @@ static void handoff_on_recorded(struct op *op)
 
 static void handoff_send(struct handoff *h)
 {
+    failpoint("before_handoff");
     h->sent = min_of(h->n, (size_t)HANDOFF_BATCH);
     for (size_t i = 0; i < h->sent; i++) {
         h->sent_claims[i] = h->v[i].claim;

@@ -1,8 +1,9 @@
 #pragma once
 /* node/reaper/reaper.h - settles claims that ended without an outcome.
  *
- * Four sources find such claims:
+ * Five sources find such claims:
  *  - node/cluster/recovery.h: claims of nodes that are dead;
+ *  - node/fleet/orphans_queued.h: those of them that the fleet's queue may have;
  *  - node/fleet/delivery_timeout.h: deliveries that a worker of the fleet did not renew in time;
  *  - node/fleet/queue_loss.h: claims that the fleet's queue has forgotten;
  *  - node/lease/lease_expiry.h: leases that ran out.

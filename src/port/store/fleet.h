@@ -12,13 +12,16 @@
  *  1. Claims of this node that hold no task are passed over.
  *  2. The queue's epoch in which a claim was pushed is kept with it, for OP_HANDED_OFF. A claim that was handed off
  *     before keeps its epoch.
- *  3. A node that is marked dead hands nothing off: ERR_CONFLICT, field "node". */
+ *  3. A node that is marked dead hands nothing off: ERR_CONFLICT, field "node".
+ *  4. orphaned: the claims are those of other nodes that do not live (OP_ORPHANS), which died before they had handed
+ *     them off. Others are passed over. */
 struct op_handoff {
     struct op op;
     struct uuid node;
     const struct uuid *claims;
     const uint64_t *epochs; /* one for each claim; 0: unknown. NULL: none is known */
     size_t n;
+    bool orphaned;
 };
 
 /* OP_HANDED_OFF - reads RUNNING tasks of claims that were handed off. The caller asks the queue whether it still knows

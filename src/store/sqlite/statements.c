@@ -25,8 +25,9 @@
 
 /* ORPHANED: claims of nodes that are not alive. STILL_RUNS: the task of a recall request is still RUNNING under the
  * same fence. UNREFUSED: its node has to look at it. */
-#define ORPHANED "FROM claims WHERE node <> ?1 AND node NOT IN (SELECT id FROM nodes WHERE NOT dead) AND hold = 0"
-#define HANDED   "FROM claims INDEXED BY claims_hold WHERE hold > 0 AND hold = 1 "
+#define OF_THE_DEAD(not_node) "node <> " not_node " AND node NOT IN (SELECT id FROM nodes WHERE NOT dead) AND hold = 0"
+#define ORPHANED              "FROM claims WHERE " OF_THE_DEAD("?1")
+#define HANDED                "FROM claims INDEXED BY claims_hold WHERE hold > 0 AND hold = 1 "
 #define STILL_RUNS                                                                                                     \
     "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = wishes.task_id AND t.state = " SQL_RUNNING                          \
     " AND t.fence = wishes.fence AND NOT t.links & 16)"
@@ -104,6 +105,7 @@ const char *const sqlite_writer_statements[] = {
         "SELECT id, tasks, coalesce((SELECT fires_until_ms FROM nodes WHERE nodes.id = claims.node), 0) " ORPHANED,
     /* tasks that run outside of their node: handoff.c, leases.c, workers.c */
     [ST_CLAIM_HAND] = "UPDATE claims SET hold = 1, epoch = ?3 WHERE id = ?1 AND node = ?2 AND hold = 0",
+    [ST_ORPHAN_HAND] = "UPDATE claims SET hold = 1, epoch = ?3 WHERE id = ?1 AND " OF_THE_DEAD("?2"),
     [ST_CLAIMS_HANDED] =
         "SELECT id, tasks, epoch FROM claims INDEXED BY claims_id WHERE hold = 1 AND id >= ?2 AND id < ?1 ORDER BY id",
     [ST_CLAIMS_HANDED_BY] = "SELECT id, tasks, epoch " HANDED "AND node = ?1",

@@ -65,6 +65,7 @@ enum writer_statement {
     ST_CLAIM_BY_ID,
     ST_CLAIMS_ORPHANED,
     ST_CLAIM_HAND,
+    ST_ORPHAN_HAND,
     ST_CLAIMS_HANDED,
     ST_TASK_OF_CLAIM,
     ST_RUNNING,

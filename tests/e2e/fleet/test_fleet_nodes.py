@@ -4,6 +4,7 @@ their queue was wiped."""
 import itertools
 import os
 import signal
+import threading
 
 import pytest
 
@@ -79,6 +80,26 @@ def test_redis_says_who_leads_and_tasks_fire_without_it(make_redis_fleet, lease,
     times = sorted(to_ms(t["scheduled_for"]) for t in ran)
     assert times == list(range(times[0], times[-1] + 1, 1000)), "not one each second"
     assert {c.id for c in receiver.to("/beat")} >= {t["id"] for t in ran}
+
+
+def test_a_control_nodes_death_repeats_nothing_that_is_in_the_queue(make_redis_fleet, postgres, database, receiver):
+    """It dies when its tasks are in the queue, and before it records that."""
+    fleet = make_redis_fleet("--concurrency", "50", env=[{"BELFRY_FAILPOINT": "before_handoff:kill"}, {}], workers=2)
+    dies, other = fleet.nodes
+    client, go = fleet.client(), threading.Event()
+    receiver.answer("/held", Reply(hold=go))
+    batch = [{"run_at": at(now_ms()), "delivery": delivery, **receiver.target("/held")} for delivery in ("AT_LEAST_ONCE", "AT_MOST_ONCE") * 12]
+    tasks = [t["id"] for t in client.post("/v1/tasks/batch", batch).json["tasks"]]
+    until(lambda: not dies.runs(), why="it hands nothing over")
+    receiver.wait("/held", len(tasks))
+    held = postgres.sql("SELECT count(*) FROM claims JOIN tasks ON claim_id = claims.id WHERE hold = 0", database)
+    until(lambda: "node_marked_dead" in other.log(), why="nobody misses it")
+    postgres.until("SELECT 1 WHERE NOT EXISTS (SELECT FROM claims WHERE hold = 0)", database)
+    go.set()
+    for task in tasks:
+        client.wait_for(task, "COMPLETED")
+    assert int(held[0]) > 0
+    assert sorted(c.id for c in receiver.to("/held")) == sorted(tasks), f"each of them once, though a dead node had claimed {held}"
 
 
 def test_a_node_that_only_answers_and_one_that_only_schedules_are_a_fleet(build, postgres, database, carriers, receiver, tmp_path):

@@ -20,7 +20,7 @@ enum err memory_claimed(struct store_memory *s, struct op *base)
 
 /* ---- OP_ORPHANS ---- */
 
-static bool memory_claim_is_orphaned(const struct store_memory *s, const struct claim *c, struct uuid not_node)
+bool memory_claim_is_orphaned(const struct store_memory *s, const struct claim *c, struct uuid not_node)
 {
     return c->hold == CLAIM_OWN && !uuid_eq(c->node, not_node) && !memory_node_is_alive(s, c->node);
 }

@@ -15,8 +15,12 @@ enum err memory_handoff(struct store_memory *s, struct op *base)
     struct op_handoff *op = container_of(base, struct op_handoff, op);
     if (memory_node_is_dead(s, op->node))
         return node_is_dead(&base->error);
-    for (size_t i = 0; i < op->n; i++)
-        (void)table_hand_claim(&s->table, op->claims[i], op->node, hand_epoch(op, i));
+    for (size_t i = 0; i < op->n; i++) {
+        const struct claim *c = table_claim(&s->table, op->claims[i]);
+        bool orphaned = op->orphaned && c && memory_claim_is_orphaned(s, c, op->node);
+        if (c && (orphaned || !op->orphaned))
+            (void)table_hand_claim(&s->table, c->id, orphaned ? c->node : op->node, hand_epoch(op, i));
+    }
     return ERR_OK;
 }
 

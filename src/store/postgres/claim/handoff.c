@@ -11,6 +11,11 @@ static const struct pg_statement lock_node = { "hand_node", "SELECT dead FROM no
 static const struct pg_statement own_claims = { "hand_own",
                                                 "SELECT x.place FROM unnest($2) WITH ORDINALITY AS x(id, place) "
                                                 "JOIN claims AS c ON c.id = x.id AND c.node = $1" };
+static const struct pg_statement orphaned_claims = {
+    "hand_orphaned",
+    "SELECT x.place FROM unnest($2) WITH ORDINALITY AS x(id, place) JOIN claims AS c ON c.id = x.id AND c.hold = 0 "
+    "LEFT JOIN nodes ON nodes.id = c.node WHERE c.node IS DISTINCT FROM $1 AND nodes.dead IS DISTINCT FROM false"
+};
 /* Reads one claim after the other, and in it one task after the other, until there are enough. There is no ORDER BY at
  * the end: it would read all claims first. A claim may list a task twice. `bytes` is the size of the target_configs of
  * the rows before; if it reaches $5, the row comes without its target_config and belongs to the next page. */
@@ -62,7 +67,8 @@ enum err postgres_handoff(struct store_postgres *s, struct op *base)
     if (pg_send(&s->conn, &lock_node, p, e))
         return e->code;
     pg_add_ids(p, op->claims, op->n);
-    if (pg_send(&s->conn, &own_claims, p, e) || pg_get(&s->conn, &node, e) || pg_get(&s->conn, &own, e))
+    if (pg_send(&s->conn, op->orphaned ? &orphaned_claims : &own_claims, p, e) || pg_get(&s->conn, &node, e) ||
+        pg_get(&s->conn, &own, e))
         return e->code;
     if (node.rows && pg_bool(&node, 0, 0))
         return node_is_dead(e);

@@ -15,7 +15,7 @@ enum err sqlite_handoff(struct store_sqlite *s, struct op *base)
         return e->code;
     if (dead)
         return node_is_dead(e);
-    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_HAND);
+    sqlite3_stmt *st = writer_stmt(s, op->orphaned ? ST_ORPHAN_HAND : ST_CLAIM_HAND);
     (void)bind_uuid(st, 2, &op->node);
     for (size_t i = 0; i < op->n; i++) {
         (void)bind_uuid(st, 1, &op->claims[i]);

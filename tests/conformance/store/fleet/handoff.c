@@ -83,6 +83,33 @@ static void a_node_that_is_dead_hands_nothing(void **state)
     assert_int_equal(left_behind(w, other).n, 1);
 }
 
+/* OP_HANDOFF 4. */
+static void claims_of_the_dead_are_handed_in_their_place(void **state)
+{
+    struct world *w = *state;
+    struct uuid dead = some_node(w), lives = some_node(w), us = some_node(w), unknown = fresh_id(w);
+    struct task v[] = { claimed_by(w, dead), claimed_by(w, dead), claimed_by(w, lives), claimed_by(w, us),
+                        claimed_by(w, unknown) };
+    struct uuid claims[] = { v[0].claim, v[2].claim, v[3].claim, v[4].claim, fresh_id(w) };
+    struct op_handoff op = {
+        .op.kind = OP_HANDOFF, .node = us, .claims = claims, .n = array_count(claims), .orphaned = true
+    };
+    assert_true(bury(w, dead, 1));
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    struct tasks t = handed(w);
+    assert_tasks(&t, &v[0].id, &v[4].id);
+    struct tasks left = left_behind(w, us);
+    assert_tasks(&left, &v[1].id);
+    struct op_handoff again = op;
+    again.op = (struct op){ .kind = OP_HANDOFF };
+    assert_ok(world_apply(w, &again.op), &again.op.error); /* its answer was lost */
+    assert_int_equal(handed(w).n, 2);
+    assert_true(bury(w, us, 1));
+    struct op_handoff late = op;
+    late.op = (struct op){ .kind = OP_HANDOFF };
+    assert_int_equal(world_apply(w, &late.op), ERR_CONFLICT); /* rule 3 */
+}
+
 static void what_was_handed_is_wished_back_of_who_claimed_it(void **state)
 {
     struct world *w = *state;
@@ -410,6 +437,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_task_that_was_handed_and_is_claimed_again_is_held_again),
     store_test(claims_that_hold_nothing_or_are_others_are_passed_over),
     store_test(a_node_that_is_dead_hands_nothing),
+    store_test(claims_of_the_dead_are_handed_in_their_place),
     store_test(what_was_handed_is_wished_back_of_who_claimed_it),
     store_test(what_was_handed_comes_with_the_epoch_it_was_first_handed_with),
     store_test(what_was_handed_comes_claim_by_claim_in_pages),

@@ -48,8 +48,12 @@ void model_make_hand(struct model *m, union any_op *op)
         if (epochs)
             epochs[i] = claims[i].b[15] % 4; /* a claim was pushed in one */
     }
-    op->hand =
-        (struct op_handoff){ .op.kind = OP_HANDOFF, .node = model_node(m), .claims = claims, .epochs = epochs, .n = n };
+    op->hand = (struct op_handoff){ .op.kind = OP_HANDOFF,
+                                    .node = model_node(m),
+                                    .claims = claims,
+                                    .epochs = epochs,
+                                    .n = n,
+                                    .orphaned = claims[0].b[15] % 3 == 0 };
 }
 
 void model_make_handed(struct model *m, union any_op *op)
@@ -321,6 +325,12 @@ bool retakes_what_is_large(struct op *op, struct prng *random)
     if (op->kind == OP_RETAKE)
         container_of(op, struct op_retake, op)->max_bytes = 1000;
     return false;
+}
+
+bool hands_nothing_of_the_dead(struct op *op, struct prng *random)
+{
+    (void)random;
+    return op->kind == OP_HANDOFF && container_of(op, struct op_handoff, op)->orphaned;
 }
 
 bool hands_in_no_epoch(struct op *op, struct prng *random)

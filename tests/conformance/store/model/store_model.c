@@ -598,6 +598,7 @@ static void planted_bugs_are_noticed(void **state)
         BUG(helps_a_millisecond_early),
         BUG(knows_no_partitions_of_recurring_tasks),
         BUG(hands_nothing),
+        BUG(hands_nothing_of_the_dead),
         BUG(retakes_under_any_fence),
         BUG(retakes_what_is_large),
         BUG(hands_in_no_epoch),

@@ -219,7 +219,7 @@ spoil_fn breaks_open_joins_at_once, begins_repeated_pages_anew, drops_early_sign
 spoil_fn drops_one_minute_in_twenty;
 spoil_fn keeps_hits_that_are_folded, writes_one_record_in_twenty_not_at_all;
 spoil_fn forgets_parents, joins_any_for_all, ignores_changed_parents;
-spoil_fn hands_nothing, hands_in_no_epoch, retakes_under_any_fence, retakes_what_is_large,
+spoil_fn hands_nothing, hands_nothing_of_the_dead, hands_in_no_epoch, retakes_under_any_fence, retakes_what_is_large,
     leases_a_millisecond_too_long, keeps_leases_of_any_fence, leases_what_nodes_claim, hears_half_of_the_workers;
 /* late.c */
 spoil_fn forgets_recalls, gives_late_tasks_from_ordinary_lanes;
