@@ -62,7 +62,7 @@ static enum err slots_hand_to_first(struct slots *s, struct str key, uint64_t *r
         return e->code;
     if (count >= first.limit)
         return ERR_OK;
-    change_add(s->store, first.id, TASK_BLOCKED, TASK_SCHEDULED);
+    change_add(s->store, first.id, TASK_BLOCKED, change_state(TASK_SCHEDULED, first.links));
     return s->ops->hand(s, &first, key, ret, e);
 }
 
@@ -191,7 +191,7 @@ static enum err slots_skip_task(struct gate *g, const struct candidate *k, struc
     struct slots *s = g->slots;
     char text[SLOT_REASON_MAX];
     int64_t since_ms;
-    change_add(s->store, k->row.id, (int)change_state(k->row.state, k->task.links), TASK_SKIPPED);
+    change_add(s->store, k->row.id, (int)change_state(k->row.state, k->row.links), TASK_SKIPPED);
     if (s->ops->since(s, k->needs[k->missing].key, &since_ms, e) ||
         s->ops->give_up(s, &k->row, TASK_SKIPPED, slot_skip_reason(since_ms, text), g->now_ms, e) ||
         s->ops->uncount(s, &k->row, &k->task.parent, true, e))
@@ -202,7 +202,7 @@ static enum err slots_skip_task(struct gate *g, const struct candidate *k, struc
 static enum err slots_block_task(struct gate *g, const struct candidate *k, struct slot_keys *keys, struct error *e)
 {
     struct slots *s = g->slots;
-    change_add(s->store, k->row.id, (int)change_state(k->row.state, k->task.links), TASK_BLOCKED);
+    change_add(s->store, k->row.id, (int)change_state(k->row.state, k->row.links), TASK_BLOCKED);
     if (s->ops->block(s, &k->row, &k->needs[k->missing], g->now_ms, e) || gate_take(g, k, k->missing, e))
         return e->code;
     for (size_t i = k->missing + 1; i < k->n; i++) {

@@ -22,6 +22,7 @@ struct slot_row {
     int64_t lane;  /* the lane's number; set only by slots_ops.first */
     int64_t limit; /* how many may hold the slot that it waits for; set only by slots_ops.first, like the next */
     enum overlap overlap;
+    int links; /* enum task_link */
 };
 
 struct held_slots {

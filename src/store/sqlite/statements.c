@@ -189,7 +189,7 @@ const char *const sqlite_writer_statements[] = {
     [ST_SLOT_DROP] = "DELETE FROM slots WHERE key = ?1 AND task_id = ?2",
     [ST_SLOTS_OF] = "SELECT key FROM slots INDEXED BY slots_task WHERE task_id = ?1",
     [ST_SLOT_FIRST] = "SELECT rid, id, due_ms, tenant_id, deleted, json_extract(gates, '$.concurrency_limit'), lane, "
-                      "json_extract(gates, '$.overlap') " WAITING "ORDER BY due_ms, id LIMIT 1",
+                      "json_extract(gates, '$.overlap'), links " WAITING "ORDER BY due_ms, id LIMIT 1",
     [ST_SLOT_OTHER] = "SELECT rid, id, tenant_id, deleted, state, fence " WAITING "AND rid <> ?2 LIMIT 1",
     [ST_SLOT_HOLDERS] =
         "SELECT t.rid, t.id, t.tenant_id, t.deleted, iif(t.links & 32, " SQL_RUNNING ", t.state), t.fence " HOLDERS,

@@ -47,11 +47,14 @@ enum err pg_candidate_read(struct store_postgres *s, const struct pg_result *r, 
     if (column_read_text(&table_tasks, &table_tasks.columns[AT_gates - 1], pg_text(r, row, DUE_GATES), &s->arena, &t,
                          e))
         return e->code;
-    *ret = (struct candidate){
-        .row = { .id = t.id, .tenant = t.tenant, .deleted = t.deleted, .state = TASK_SCHEDULED, .due_ms = t.due_ms },
-        .task = t,
-        .bytes = (size_t)pg_i64(r, row, DUE_BYTES)
-    };
+    *ret = (struct candidate){ .row = { .id = t.id,
+                                        .tenant = t.tenant,
+                                        .deleted = t.deleted,
+                                        .state = TASK_SCHEDULED,
+                                        .due_ms = t.due_ms,
+                                        .links = t.links },
+                               .task = t,
+                               .bytes = (size_t)pg_i64(r, row, DUE_BYTES) };
     return ERR_OK;
 }
 

@@ -17,9 +17,9 @@ static const struct pg_statement slot_counts = {
 static const struct pg_statement slot_lines = {
     "slot_lines",
     "SELECT k.place, t.id, t.due_ms, t.tenant_id, t.deleted, (t.gates::json->>'concurrency_limit')::bigint, t.lane, "
-    "(t.gates::json->>'overlap')::bigint "
+    "(t.gates::json->>'overlap')::bigint, t.links "
     "FROM unnest($1) WITH ORDINALITY AS k(key, place) CROSS JOIN LATERAL (SELECT id, due_ms, tenant_id, deleted, "
-    "gates, lane FROM tasks WHERE waits_for = k.key ORDER BY due_ms, id LIMIT $2) AS t ORDER BY k.place, t.due_ms, t.id",
+    "gates, lane, links FROM tasks WHERE waits_for = k.key ORDER BY due_ms, id LIMIT $2) AS t ORDER BY k.place, t.due_ms, t.id",
 };
 static const struct pg_statement slot_take = {
     "slot_take",
@@ -88,7 +88,8 @@ static void pg_slots_read_lines(const struct pg_result *r, struct pg_slot *const
                                                   .state = TASK_BLOCKED,
                                                   .limit = slot_kind_of(k->key) == SLOT_OVERLAP ? 1 : pg_i64(r, i, 5),
                                                   .lane = pg_i64(r, i, 6),
-                                                  .overlap = (enum overlap)pg_i64(r, i, 7) };
+                                                  .overlap = (enum overlap)pg_i64(r, i, 7),
+                                                  .links = (int)pg_i64(r, i, 8) };
     }
     for (size_t i = 0; i < n; i++)
         v[i]->is_line_whole = v[i]->line_n < SLOT_LINE_CACHED;

@@ -24,7 +24,8 @@ enum err sqlite_claim_read_candidate(struct store_sqlite *s, sqlite3_stmt *st, s
                                   .tenant = t.tenant,
                                   .deleted = t.deleted,
                                   .state = TASK_SCHEDULED,
-                                  .due_ms = t.due_ms };
+                                  .due_ms = t.due_ms,
+                                  .links = t.links };
     return ERR_OK;
 }
 

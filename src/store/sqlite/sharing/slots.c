@@ -115,7 +115,8 @@ static enum err sqlite_slot_first(struct slots *base, struct str key, struct slo
                               .state = TASK_BLOCKED,
                               .limit = slot_kind_of(key) == SLOT_OVERLAP ? 1 : sqlite3_column_int64(st, 5),
                               .lane = sqlite3_column_int64(st, 6),
-                              .overlap = (enum overlap)sqlite3_column_int(st, 7) };
+                              .overlap = (enum overlap)sqlite3_column_int(st, 7),
+                              .links = sqlite3_column_int(st, 8) };
     sqlite3_reset(st);
     return ERR_OK;
 }
