@@ -56,7 +56,7 @@ const struct option task_options[] = {
     { .flag = "backoff", .type = OPTION_CHOICE, .value = "KIND", .choices = "exponential|fixed",
       .help = "whether the delay between attempts doubles or stays the same; default: exponential" },
     { .flag = "retry-delay", .type = OPTION_DURATION, .value = "DURATION", .min = 1, .max = DAY_MS,
-      .help = "delay before the second attempt, unless --jitter none a random time between 0 and this; default: 1s" },
+      .help = "delay before the second attempt, unless --jitter none a random time between 0 and this; twice as long after 429 or 503 without Retry-After; default: 1s" },
     { .flag = "retry-max-delay", .type = OPTION_DURATION, .value = "DURATION", .min = 1, .max = 7 * DAY_MS,
       .help = "longest delay between two attempts; default: 1h" },
     { .flag = "jitter", .type = OPTION_CHOICE, .value = "KIND", .choices = "full|none",

@@ -115,6 +115,7 @@ static void recall_on_settled(struct op *op)
     bool applied = !r->settlement.stale || (r->tried && !n->setup.shared);
     r->known = !r->tried;
     r->result = !r->settlement.replace ? RECALL_ANSWERED : applied ? RECALL_DONE : RECALL_RUNNING;
+    r->became = r->settlement.stale ? r->replace->state : r->settlement.ret_state;
     if (applied && r->replace->state == TASK_SCHEDULED) /* the caller may have stopped waiting */
         scheduler_nudge(n->scheduler, r->replace);
     if (r->result == RECALL_ANSWERED)

@@ -3,7 +3,8 @@
  *
  * The result is one of these:
  *  - RECALL_DONE: the task had not fired. It was taken back and has become `replace`, in one transaction with the
- *    record of the idempotency key and the audit row.
+ *    record of the idempotency key and the audit row. If its run or its recurring task was called off meanwhile, its
+ *    state may be another (`became`).
  *  - RECALL_ABORTING: the task runs, abort is set, and it was asked to end. Its outcome will be settled as
  *    cancelled; the caller looks again.
  *  - RECALL_ANSWERED: the idempotency key has a record by now. The task is returned, and the recorded answer holds.
@@ -42,6 +43,8 @@ struct recall {
     void (*done)(struct recall *r);
     void *context;
     enum recall_result result;
+    enum task_state became; /* RECALL_DONE: the state that was stored (settlement.ret_state); that of `replace`, if the
+                               answer of the store was lost */
     /* RECALL_RUNNING: the task runs or has just ended; else its claim has yet to arrive, or to end: ask again */
     bool known;
     /* RECALL_RUNNING with `lasts`, and known: a worker was asked, and may be about to start it, for DELIVERY_HEARD_MS

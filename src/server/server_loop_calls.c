@@ -47,9 +47,12 @@ static void server_on_recalled(struct recall *r)
         node_nudge(c->server->node, r->replace, 1);
     bool became = r->result == RECALL_DONE || (r->result == RECALL_ANSWERED && !r->settlement.stale &&
                                                r->settlement.ret_state == r->replace->state);
+    struct task now = *r->replace;
+    now.state = r->result == RECALL_DONE ? r->became : now.state;
     if (became)
-        live_on_written(api_server_live(c->server->http), r->replace, 1);
+        live_on_written(api_server_live(c->server->http), &now, 1);
     c->answer->result = r->result;
+    c->answer->became = r->became;
     c->answer->known = r->known;
     c->answer->told = r->told;
     c->answer->unsure = r->unsure;

@@ -44,9 +44,10 @@ struct harness {
     _Atomic size_t nudged;
     _Atomic int64_t nudged_ms; /* due time or cursor of the latest call */
 
-    _Atomic bool recall_silent; /* no result until the test gives one */
-    _Atomic int recall_result;  /* enum recall_result */
-    enum task_state freed_as;   /* RECALL_FREED: the task's state then, and the attempts made meanwhile */
+    void (*before_recall)(struct harness *h); /* before a recall that takes a task back is stored; NULL: nothing */
+    _Atomic bool recall_silent;               /* no result until the test gives one */
+    _Atomic int recall_result;                /* enum recall_result */
+    enum task_state freed_as;                 /* RECALL_FREED: the task's state then, and the attempts made meanwhile */
     int freed_attempts;
     struct recall_answer *_Atomic recall_waiting;
     _Atomic int recalls;
@@ -265,7 +266,10 @@ static inline void harness_recall(void *context, const struct recall_order *reca
     if (h->recall_result == RECALL_DONE) {
         struct settlement v = { .id = recall_request->running->id,
                                 .fence = recall_request->running->fence,
+                                .parent = recall_request->running->parent,
                                 .replace = recall_request->replace };
+        if (h->before_recall)
+            h->before_recall(h);
         struct op_settle op = {
             .op = { .kind = OP_SETTLE }, .v = &v, .n = 1, .now_ms = 1, .idempotency = recall_request->record
         };
@@ -273,6 +277,7 @@ static inline void harness_recall(void *context, const struct recall_order *reca
         harness_apply(h, &op.op);
         assert_int_equal(op.op.rc, ERR_OK);
         assert_false(v.stale);
+        answer->became = v.ret_state;
         arena_release(&op.op.arena);
         h->broken = h->recall_breaks ? ERR_UNAVAILABLE : h->broken;
     }

@@ -200,6 +200,7 @@ static enum handled edit_after_recall(struct request *q, enum recall_result resu
 {
     switch (result) {
     case RECALL_DONE:
+        q->edit->plan.task.state = q->became;
         edit_nudge(q);
         edit_log(q, q->edit->plan.task.state);
         return HANDLED_DONE;

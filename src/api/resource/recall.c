@@ -47,10 +47,12 @@ static void recall_unref(struct recall_wait *w, int users)
     free(w);
 }
 
-static void recall_answer_once(struct recall_wait *w, enum recall_result result, bool known, bool told)
+static void recall_answer_once(struct recall_wait *w, enum recall_result result, enum task_state became, bool known,
+                               bool told)
 {
     if (atomic_exchange(&w->answered, true))
         return;
+    w->q->became = became;
     if (told && result == RECALL_RUNNING)
         w->q->sure_ms = clock_steady_ms(w->q->server->setup.clock) + DELIVERY_HEARD_MS;
     cleanup_with(log_request_leave) struct log_request before = request_log_enter(w->q);
@@ -70,14 +72,15 @@ static void recall_on_timeout(struct timer *timer)
         timers_add(w->timers, &w->timer, w->stall_ms);
         return;
     }
-    recall_answer_once(w, taken ? RECALL_DONE : RECALL_RUNNING, false, false);
+    recall_answer_once(w, taken ? RECALL_DONE : RECALL_RUNNING, w->replace.state, false, false);
     recall_unref(w, 1);
 }
 
 static void recall_on_answer(struct recall_answer *answer)
 {
     struct recall_wait *w = container_of(answer, struct recall_wait, answer);
-    recall_answer_once(w, answer->result, answer->known || answer->result != RECALL_RUNNING, answer->told);
+    bool known = answer->known || answer->result != RECALL_RUNNING;
+    recall_answer_once(w, answer->result, answer->became, known, answer->told);
     recall_unref(w, timers_cancel(w->timers, &w->timer) ? 2 : 1); /* also for the timer, if it will not fire any more */
 }
 
@@ -130,6 +133,7 @@ bool recall_ask(struct request *q, const struct recall_order *order, int64_t wai
         recall_unref(w, 1);
         return false;
     }
+    w->answer.became = w->replace.state;
     timers_add(w->timers, &w->timer, wait_ms);
     setup->recall(setup->context, &w->order, &w->answer);
     return true;

@@ -9,7 +9,8 @@
 /* Called once, on any thread, which owns q from then on. known is false if the owner does not have the claim yet or did
  * not answer in time; the result is then RECALL_RUNNING. If the owner has taken the task back and the store does not
  * say so within recall_stall_ms, known is false and the result is RECALL_DONE: the task does not fire as it was, and
- * becomes what was asked for as soon as the store answers. */
+ * becomes what was asked for as soon as the store answers. With RECALL_DONE, q->became is the state that the task has
+ * then: not that of order->replace, if its run or its recurring task was called off meanwhile. */
 typedef void recall_then(struct request *q, enum recall_result result, bool known);
 
 /* The thread that owns the request; passes q on. False: the setup has no `recall`, the time is up, or the order is too

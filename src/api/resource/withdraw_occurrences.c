@@ -253,6 +253,8 @@ static void withdraw_on_recalled(struct request *q, enum recall_result result, b
     bool unfired = w->claimed.v[w->at - 1].due_ms > clock_wall_ms(q->server->setup.clock);
     w->again = w->again || (result == RECALL_RUNNING && !known);
     w->unfired = w->unfired || (result == RECALL_RUNNING && !known && unfired);
+    if (result == RECALL_DONE)
+        w->replace.state = q->became;
     w->paused = w->paused || (result == RECALL_DONE && w->replace.state == TASK_PAUSED);
     if (result == RECALL_DONE && known) /* it had not fired */
         transition_log_changed(q->server->setup.transitions, &w->replace, TASK_SCHEDULED);

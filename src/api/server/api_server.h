@@ -27,7 +27,7 @@
 
 /* A request to the owner of a RUNNING task to change it, and the answer (node/node.h). The results:
  * - RECALL_DONE: the owner took the task off the wheel or the queue and wrote the row `replace`, under its fence,
- *   together with the idempotency record.
+ *   together with the idempotency record. `became` is the state that was stored.
  * - RECALL_ABORTING: with `abort`, the owner breaks off the call. The caller re-reads the row until it is settled. Also
  *   the result for a task that no node has any more.
  * - RECALL_FREED: another node had the task and gave it back, or the task has ended. The caller starts again with the
@@ -49,9 +49,10 @@ struct recall_order {
 struct recall_answer {
     void (*done)(struct recall_answer *answer);
     enum recall_result result;
-    bool known;        /* false: the owner does not know of the claim yet; ask again */
-    bool told, unsure; /* as of struct recall */
-    atomic_int state;  /* enum recall_state. GIVEN_UP: the client got 409, and the owner leaves the task unchanged */
+    enum task_state became; /* as of struct recall; until then, the state of recall_order.replace */
+    bool known;             /* false: the owner does not know of the claim yet; ask again */
+    bool told, unsure;      /* as of struct recall */
+    atomic_int state; /* enum recall_state. GIVEN_UP: the client got 409, and the owner leaves the task unchanged */
     const atomic_bool *over; /* as of struct recall */
 };
 

@@ -121,6 +121,7 @@ struct request {
     struct live_stream *live_stream; /* that the answer is to be; NULL: none, or it was opened */
     struct recall_group *recalls;    /* what comes of the orders that were told; NULL: nobody asks */
     int64_t sure_ms;                 /* steady: from then on no task starts that a worker was asked to return */
+    enum task_state became;          /* the state of the task that was taken back last (recall_ask) */
     struct stopping *stopping;       /* of a run; an internal request may do it, so it has no `context` */
 };
 

@@ -42,10 +42,18 @@ enum err node_is_dead(struct error *e)
 
 bool settle_asks_parent(const struct settlement *v)
 {
-    return !v->replace && v->verdict.next == TASK_SCHEDULED && !uuid_is_nil(v->parent);
+    bool waits = v->replace ? v->replace->state == TASK_PAUSED : v->verdict.next == TASK_SCHEDULED;
+    return waits && !uuid_is_nil(v->parent);
 }
 
-bool settle_in_schedule(const struct settle_schedule *of, struct settlement *v)
+static bool settle_withdraws(const struct settle_schedule *of, const struct settlement *v)
+{
+    const struct verdict *d = &v->verdict;
+    bool has_fired = d->has_execution || d->attempts || d->losses;
+    return !v->replace && of->parent.state == TASK_PAUSED && of->runs_count && !has_fired;
+}
+
+bool settle_in_schedule(const struct settle_schedule *of, int64_t now_ms, struct settlement *v, struct task *row)
 {
     struct verdict *d = &v->verdict;
     const struct task *p = &of->parent;
@@ -53,7 +61,15 @@ bool settle_in_schedule(const struct settle_schedule *of, struct settlement *v)
     if (of->links & TASK_OPENED || is_retried)
         return false;
     if (!schedule_is_cancelled(p))
-        return p->state == TASK_PAUSED && of->runs_count && !d->has_execution && !d->attempts && !d->losses;
+        return settle_withdraws(of, v);
+    if (v->replace) {
+        *row = *v->replace;
+        row->state = TASK_CANCELLED;
+        row->updated_ms = row->completed_ms = now_ms;
+        row->last_error = put_cancel_reason(p);
+        v->replace = row;
+        return false;
+    }
     if (d->has_execution && d->execution.status == EXECUTION_FAILED) {
         d->next = TASK_FAILED;
         d->cause = d->retry_cause;

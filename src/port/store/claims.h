@@ -188,8 +188,12 @@ static inline int64_t orphan_fires_until_ms(int64_t of_node_ms)
  * 11. If its parent is PAUSED, and the occurrence has not fired (no execution, attempts or losses) and was spawned by
  *     the schedule (runs_count not 0), it is withdrawn as by OP_PUT 7 to 10: it is deleted and releases its slots, the
  *     cursor goes back to it, and it does not count as a run. ret_state is SCHEDULED.
- * 12. Rules 10 and 11 do not hold for `replace`, a run that was opened (TASK_OPENED), an occurrence that a user has
- *     retried (runs_count 0, started_ms not 0, version not 1), and one without a stored parent. */
+ * 12. Rules 10 and 11 do not hold for `replace` (but see rule 13), a run that was opened (TASK_OPENED), an occurrence
+ *     that a user has retried (runs_count 0, started_ms not 0, version not 1), and one without a stored parent.
+ * 13. If `replace` would make an OCCURRENCE PAUSED and its parent is CANCELLED or deleted, the row becomes CANCELLED
+ *     instead: completed_ms and updated_ms are now_ms, last_error is put_cancel_reason, and rule 6 holds. A pause that
+ *     takes the occurrence back may end after the recurring task was cancelled, and nothing would end or resume the
+ *     occurrence later. The exceptions are those of rule 12. */
 struct settlement {
     struct uuid id;
     int64_t fence;
@@ -199,7 +203,7 @@ struct settlement {
     const struct task *replace; /* NULL: the verdict decides */
     bool stale;                 /* result */
     /* Result, unless stale: the state that was stored. It is not the verdict's if the run was stopped or paused
-     * meanwhile (port/store/runs.h, rules 7, 8 and 10), or the recurring task was called off (rule 10). */
+     * meanwhile (port/store/runs.h, rules 7, 8 and 10), or the recurring task was called off (rules 10 and 13). */
     enum task_state ret_state;
 };
 
@@ -213,15 +217,16 @@ struct op_settle {
     bool ret_arrivals_left;                /* OP_ARRIVE is needed */
 };
 
-/* For stores: OP_SETTLE 10 to 12. What is stored of an occurrence that would be SCHEDULED again, and of its parent. */
+/* For stores: OP_SETTLE 10 to 13. What is stored of an occurrence that would wait, and of its parent. */
 struct settle_schedule {
     struct task parent;                      /* state, deleted */
     int64_t runs_count, started_ms, version; /* of the occurrence, as before */
     int links;                               /* likewise */
 };
 bool settle_asks_parent(const struct settlement *v);
-/* Changes the verdict by rule 10. True: the occurrence is withdrawn (rule 11). */
-bool settle_in_schedule(const struct settle_schedule *of, struct settlement *v);
+/* Changes the verdict by rule 10, or the replacement by rule 13: to *row, which the caller keeps as long as v. True:
+ * the occurrence is withdrawn (rule 11). */
+bool settle_in_schedule(const struct settle_schedule *of, int64_t now_ms, struct settlement *v, struct task *row);
 
 /* OP_RECALL - asks the holder of a RUNNING task to return it, or, with `abort`, to abort it if it has fired.
  *

@@ -50,7 +50,8 @@ def test_help_says_the_default(belfry, flag, value):
 
 
 def test_help_says_how_long_a_retry_and_a_burst_really_take(belfry):
-    assert "a random time between 0 and this" in " ".join(belfry("add", "--help").out.split())
+    text = " ".join(belfry("add", "--help").out.split())
+    assert "a random time between 0 and this" in text and "twice as long after 429 or 503 without Retry-After" in text
     queue = " ".join(belfry("queue", "--help").out.split())
     assert "on average" in queue and "default: those of one second, at least 1; 1: evenly spaced" in queue
     assert "debounce" in belfry("add", "--help").out

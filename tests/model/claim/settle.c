@@ -60,9 +60,9 @@ static void memory_put_and_hand_over(struct store_memory *s, const struct task *
     slot_keys_release(&keys);
 }
 
-/* OP_SETTLE 10 to 12. True: the occurrence is withdrawn. */
-static bool memory_settle_ask_parent(struct store_memory *s, const struct task *t, struct settlement *v,
-                                     uint64_t *unblocked)
+/* OP_SETTLE 10 to 13. True: the occurrence is withdrawn. */
+static bool memory_settle_ask_parent(struct store_memory *s, const struct task *t, int64_t now_ms, struct settlement *v,
+                                     struct task *row, uint64_t *unblocked)
 {
     const struct task *p = table_get(&s->table, v->parent);
     if (!settle_asks_parent(v) || t->kind != TASK_OCCURRENCE || !p || p->kind != TASK_RECURRING)
@@ -70,7 +70,7 @@ static bool memory_settle_ask_parent(struct store_memory *s, const struct task *
     struct settle_schedule of = {
         .parent = *p, .runs_count = t->runs_count, .started_ms = t->started_ms, .version = t->version, .links = t->links
     };
-    if (!settle_in_schedule(&of, v))
+    if (!settle_in_schedule(&of, now_ms, v, row))
         return false;
     struct task next = *p;
     next.cursor_ms = min_of(p->cursor_ms, t->scheduled_ms + schedule_spread(&p->schedule, p->id));
@@ -103,7 +103,7 @@ static void memory_settle_one(struct store_memory *s, struct settlement *given, 
     if (run && settle_asks_run(v, t->run))
         settle_in_run(run, t->links, t->place, now_ms, v, &row);
     given->ret_state = TASK_SCHEDULED;
-    if (memory_settle_ask_parent(s, t, v, unblocked))
+    if (memory_settle_ask_parent(s, t, now_ms, v, &row, unblocked))
         return;
     struct task next = v->replace ? *v->replace : memory_settled(t, v, now_ms);
     assert(uuid_eq(next.id, v->id) && next.tenant == t->tenant && next.state != TASK_RUNNING);

@@ -183,6 +183,36 @@ static void a_recall_takes_back_what_has_not_fired(void **state)
     assert_int_equal(node_status(w->node).scheduler.held, 0);
 }
 
+/* It had been taken back for a pause, and the recurring task was cancelled before that was stored. */
+static void a_recall_says_what_has_become_of_the_task(void **state)
+{
+    struct world *w = *state;
+    struct task parent = plain_task(7, NOW + HOUR), t = plain_task(1, NOW + 40);
+    parent.kind = TASK_RECURRING;
+    parent.state = TASK_CANCELLED;
+    parent.schedule = (struct schedule){ .interval_ms = HOUR, .end_ms = INT64_MAX };
+    add_task(w, parent);
+    t.kind = TASK_OCCURRENCE;
+    t.parent = parent.id;
+    add_task(w, t);
+    settle_down(w);
+    cleanup_with(arena_release) struct arena arena;
+    arena_init(&arena, 1 << 20);
+    t = row_of(w, &t, &arena);
+    struct task replace = t;
+    int answers = 0;
+    struct recall r = { .running = &t, .replace = &replace, .done = count_answer, .context = &answers };
+    replace.state = TASK_PAUSED;
+    replace.claim = (struct uuid){ 0 };
+    node_recall(w->node, &r);
+    answer(w, OP_SETTLE);
+    assert_int_equal(answers, 1);
+    assert_int_equal(r.result, RECALL_DONE);
+    assert_int_equal(r.became, TASK_CANCELLED);
+    assert_int_equal(replace.state, TASK_PAUSED);
+    assert_int_equal(state_of(w, t.id), TASK_CANCELLED);
+}
+
 /* ---- hosts ---- */
 
 /* Lanes of so many hosts are in the store already. */
@@ -561,6 +591,7 @@ int main(void)
         node_test(an_outcome_that_could_not_be_polled_is_polled_later),
         node_test(a_failed_settlement_does_not_wait_for_a_time_that_was_set_back),
         node_test(a_recall_takes_back_what_has_not_fired),
+        node_test(a_recall_says_what_has_become_of_the_task),
         node_test(a_recall_that_nobody_waits_for_changes_nothing),
         node_test(a_tenant_with_very_many_busy_hosts_keeps_the_others_in_one_lane),
         node_test(a_recall_whose_answer_was_lost_is_done_and_looked_after),

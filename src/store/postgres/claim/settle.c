@@ -129,7 +129,7 @@ static enum err pg_settle_ask_awaits(struct store_postgres *s, struct pg_settlin
 
 /* ---- recurring tasks that were cancelled, deleted or paused ---- */
 
-/* Locks the parents of all occurrences that may be SCHEDULED again. */
+/* Locks the parents of all occurrences that may wait. */
 static enum err pg_settle_lock_schedules(struct store_postgres *s, struct settlement *const *v, size_t n,
                                          struct pg_result *ret, struct error *e)
 {
@@ -147,10 +147,11 @@ static enum err pg_settle_lock_schedules(struct store_postgres *s, struct settle
 }
 
 static enum err pg_settle_ask_parent(struct store_postgres *s, struct pg_settled *x, const struct pg_result *r, int row,
-                                     struct error *e)
+                                     int64_t now_ms, struct error *e)
 {
     struct settlement *copy = arena_new(&s->arena, struct settlement);
-    if (!copy)
+    struct task *next = arena_new(&s->arena, struct task);
+    if (!copy || !next)
         return error_no_room(e);
     *copy = *x->settlement;
     struct settle_schedule of = { .parent = { .state = (enum task_state)pg_i64(r, row, 1),
@@ -160,14 +161,14 @@ static enum err pg_settle_ask_parent(struct store_postgres *s, struct pg_settled
                                   .version = x->was->version,
                                   .links = x->was->links };
     struct schedule schedule = { .spread_ms = pg_i64(r, row, 3) };
-    x->withdrawn = settle_in_schedule(&of, copy);
+    x->withdrawn = settle_in_schedule(&of, now_ms, copy, next);
     x->cursor_ms = x->was->scheduled_ms + schedule_spread(&schedule, copy->parent);
     x->settlement = copy;
-    x->given->ret_state = copy->verdict.next;
+    x->given->ret_state = copy->replace ? copy->replace->state : copy->verdict.next;
     return ERR_OK;
 }
 
-/* Occurrences that would wait again look at their recurring tasks (OP_SETTLE 10 and 11). */
+/* Occurrences that would wait look at their recurring tasks (OP_SETTLE 10 to 13). */
 static enum err pg_settle_ask_parents(struct store_postgres *s, struct pg_settling *t, const struct pg_result *r,
                                       struct error *e)
 {
@@ -178,7 +179,7 @@ static enum err pg_settle_ask_parents(struct store_postgres *s, struct pg_settli
             continue;
         while (row < r->rows && !uuid_eq(pg_uuid(r, row, 0), x->settlement->parent))
             row++;
-        if (row < r->rows && pg_settle_ask_parent(s, x, r, row, e))
+        if (row < r->rows && pg_settle_ask_parent(s, x, r, row, t->op->now_ms, e))
             return e->code;
     }
     return ERR_OK;

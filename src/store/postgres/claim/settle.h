@@ -6,7 +6,7 @@
 /* A settlement that is not stale, and its task. */
 struct pg_settled {
     struct settlement *given;
-    struct settlement *settlement; /* the given one, or a copy that its run has changed */
+    struct settlement *settlement; /* the given one, or a copy that its run or its parent has changed */
     const struct pg_guards *was;
     int64_t lane;      /* of the task afterwards */
     bool leased;       /* the task was leased */

@@ -187,9 +187,9 @@ static enum err sqlite_settle_withdraw(struct store_sqlite *s, const struct guar
     return slots_hand_over(&s->slots, &keys, unblocked, e);
 }
 
-/* An occurrence that would wait again looks at its recurring task (OP_SETTLE 10 and 11). */
+/* An occurrence that would wait looks at its recurring task (OP_SETTLE 10 to 13). */
 static enum err sqlite_settle_ask_parent(struct store_sqlite *s, const struct guards *g, struct op_settle *op,
-                                         struct settlement *v, bool *ret_withdrawn, struct error *e)
+                                         struct settlement *v, struct task *row, bool *ret_withdrawn, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_SETTLE_PARENT);
     bool found;
@@ -210,16 +210,16 @@ static enum err sqlite_settle_ask_parent(struct store_sqlite *s, const struct gu
     int64_t rid = sqlite3_column_int64(st, 0);
     int64_t at_ms = sqlite3_column_int64(st, 6) + schedule_spread(&schedule, v->parent);
     sqlite3_reset(st);
-    *ret_withdrawn = settle_in_schedule(&of, v);
+    *ret_withdrawn = settle_in_schedule(&of, op->now_ms, v, row);
     return *ret_withdrawn ? sqlite_settle_withdraw(s, g, v, rid, at_ms, &op->ret_unblocked_lanes, e) : ERR_OK;
 }
 
 /* Writes the task's row by its replacement or by its verdict, unless it is withdrawn. */
 static enum err sqlite_settle_write(struct store_sqlite *s, const struct guards *g, struct op_settle *op,
-                                    struct settlement *v, enum task_state *ret_state, struct error *e)
+                                    struct settlement *v, struct task *row, enum task_state *ret_state, struct error *e)
 {
     bool withdrawn;
-    if (sqlite_settle_ask_parent(s, g, op, v, &withdrawn, e))
+    if (sqlite_settle_ask_parent(s, g, op, v, row, &withdrawn, e))
         return e->code;
     *ret_state = v->replace ? v->replace->state : v->verdict.next;
     if (withdrawn)
@@ -242,7 +242,7 @@ static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, 
     arena_reset(&s->arena); /* once for both: the verdict may have a text of the first run */
     if (sqlite_settle_ask_own(s, &g, op, v, &given->stale, e) || sqlite_settle_ask_run(s, &g, op->now_ms, v, &row, e))
         return e->code;
-    if (sqlite_settle_write(s, &g, op, v, &given->ret_state, e))
+    if (sqlite_settle_write(s, &g, op, v, &row, &given->ret_state, e))
         return e->code;
     join_fold_add(f, &v->id, given->ret_state, g.links);
     if (sqlite_claims_left_add(s, l, g.claim, e) || sqlite_task_lease_leave(s, &g, &v->id, e))

@@ -1,5 +1,5 @@
 /* OP_SETTLE, and the executions it leaves. */
-#include "store_world.h"
+#include "store_slots.h"
 
 static struct task claimed_task(struct world *w)
 {
@@ -555,6 +555,107 @@ static void a_retry_by_hand_and_the_last_run_of_a_schedule_go_on(void **state)
     assert_int_equal(get(w, retried.id).state, TASK_SCHEDULED);
 }
 
+/* As a pause takes the occurrence back. */
+static struct task paused_row_of(const struct task *t)
+{
+    struct task row = *t;
+    row.state = TASK_PAUSED;
+    row.version++;
+    row.updated_ms = NOW + 3;
+    row.claim = (struct uuid){ 0 };
+    return row;
+}
+
+/* Rule 13. */
+static void a_pause_that_ends_after_its_schedule_was_cancelled_cancels(void **state)
+{
+    struct world *w = *state;
+    for (int deleted = 0; deleted < 2; deleted++) {
+        struct task parent, t = claimed_of(w, deleted ? TASK_SCHEDULED : TASK_CANCELLED, deleted, 1, &parent);
+        struct task row = paused_row_of(&t), expected = row;
+        row.name = expected.name = S("renamed");
+        struct settlement v = returned(&t);
+        v.replace = &row;
+        assert_true(settle_with(w, &v));
+        assert_int_equal(v.ret_state, TASK_CANCELLED);
+        assert_ptr_equal(v.replace, &row);
+        assert_int_equal(row.state, TASK_PAUSED);
+        expected.state = TASK_CANCELLED;
+        expected.updated_ms = expected.completed_ms = NOW + 10;
+        expected.last_error = put_cancel_reason(&parent);
+        expected.runs_count = 0;
+        struct task read = get(w, t.id);
+        assert_same_task(&read, &expected);
+        if (!deleted)
+            assert_int_equal(get(w, parent.id).runs_count, 6);
+    }
+}
+
+static void what_a_pause_takes_back_stays_paused_while_its_schedule_lives(void **state)
+{
+    struct world *w = *state;
+    static const enum task_state states[] = { TASK_PAUSED, TASK_SCHEDULED, TASK_COMPLETED };
+    for (size_t i = 0; i < array_count(states); i++) {
+        struct task parent, t = claimed_of(w, states[i], false, 1, &parent), row = paused_row_of(&t);
+        struct settlement v = returned(&t);
+        v.replace = &row;
+        assert_true(settle_with(w, &v));
+        assert_int_equal(v.ret_state, TASK_PAUSED);
+        struct task read = get(w, t.id);
+        assert_same_task(&read, &row);
+        assert_int_equal(get(w, parent.id).runs_count, 7);
+    }
+}
+
+/* A user has retried it after the cancel, or it has more to do before it ends. */
+static void a_pause_of_a_retry_by_hand_or_an_opened_run_holds_in_a_cancelled_schedule(void **state)
+{
+    struct world *w = *state;
+    struct task cancelled = some_recurring(w);
+    cancelled.state = TASK_CANCELLED;
+    insert(w, &cancelled, 1);
+    for (int i = 0; i < 2; i++) {
+        struct task o = some_occurrence(w, &cancelled, NOW + i);
+        o.runs_count = i;
+        o.started_ms = NOW - 5000;
+        o.version = 2;
+        o.links |= i ? TASK_OPENED : 0;
+        o.overlap = OVERLAP_ALLOW;
+        o = claim_one(w, &o, fresh_id(w));
+        struct task row = paused_row_of(&o);
+        struct settlement v = returned(&o);
+        v.replace = &row;
+        assert_true(settle_with(w, &v));
+        assert_int_equal(v.ret_state, TASK_PAUSED);
+        assert_int_equal(get(w, o.id).state, TASK_PAUSED);
+    }
+}
+
+/* Rule 7: it keeps no slot, as a paused one would. */
+static void what_waits_for_an_occurrence_that_a_late_pause_cancels_goes_on(void **state)
+{
+    struct world *w = *state;
+    struct task cancelled = some_recurring(w);
+    cancelled.state = TASK_CANCELLED;
+    insert(w, &cancelled, 1);
+    struct task o = some_occurrence(w, &cancelled, NOW), waiting = keyed_task(w, 1, NOW);
+    o.concurrency_key = waiting.concurrency_key;
+    o.concurrency_limit = waiting.concurrency_limit;
+    o = claim_alone(w, &o);
+    (void)gate_alone(w, &waiting);
+    struct task row = paused_row_of(&o);
+    struct settlement v = returned(&o);
+    v.replace = &row;
+    assert_true(settle_wakes(w, &v));
+    assert_int_equal(v.ret_state, TASK_CANCELLED);
+    assert_scheduled(w, waiting.id);
+    assert_holders(w, KEY, &waiting.id);
+    struct store_counts counts;
+    assert_int_equal(reader_counts(w->reader, NOW, &counts, NULL), ERR_OK);
+    assert_int_equal(counts.by_state[TASK_CANCELLED], 2);
+    assert_int_equal(counts.by_state[TASK_PAUSED], 0);
+}
+
 static const struct CMUnitTest tests[] = {
     store_test(a_final_verdict_ends_a_task),
     store_test(a_retry_schedules_a_task_for_its_new_due_time),
@@ -585,5 +686,9 @@ static const struct CMUnitTest tests[] = {
     store_test(what_a_paused_schedule_gets_back_is_withdrawn),
     store_test(what_has_fired_or_was_asked_for_goes_on_in_a_pause),
     store_test(a_retry_by_hand_and_the_last_run_of_a_schedule_go_on),
+    store_test(a_pause_that_ends_after_its_schedule_was_cancelled_cancels),
+    store_test(what_a_pause_takes_back_stays_paused_while_its_schedule_lives),
+    store_test(a_pause_of_a_retry_by_hand_or_an_opened_run_holds_in_a_cancelled_schedule),
+    store_test(what_waits_for_an_occurrence_that_a_late_pause_cancels_goes_on),
 };
 const struct test_list settle_tests = { tests, array_count(tests) };

@@ -356,6 +356,13 @@ static struct execution make_execution(struct model *m, const struct task *t)
     };
 }
 
+static bool is_of_cancelled(struct model *m, const struct task *t)
+{
+    struct task parent;
+    return !uuid_is_nil(t->parent) && reader_get(m->reader, t->tenant, t->parent, &m->arena, &parent, NULL) == ERR_OK &&
+           schedule_is_cancelled(&parent);
+}
+
 static struct settlement make_settlement(struct model *m, const struct task *t)
 {
     static const enum task_state next[] = { TASK_COMPLETED, TASK_SCHEDULED, TASK_SCHEDULED, TASK_SCHEDULED,
@@ -381,13 +388,17 @@ static struct settlement make_settlement(struct model *m, const struct task *t)
     if (v.verdict.next == TASK_SCHEDULED && chance(m, 20))
         v.verdict.aside = one_of(m, model_hosts, array_count(model_hosts));
     v.verdict.recalled = v.verdict.next == TASK_SCHEDULED && chance(m, 20);
-    if (!chance(m, 15))
+    bool of_cancelled = is_of_cancelled(m, t);
+    if (!chance(m, of_cancelled ? 80 : 15))
         return v;
     struct task row = *t;
     row.version++;
     row.name = uuid_is_nil(t->run) ? one_of(m, model_names, array_count(model_names)) : t->name;
     row.due_ms = near(m, 0, 30);
-    set_state(m, &row, chance(m, 10) ? TASK_CANCELLED : chance(m, 50) ? TASK_PAUSED : TASK_SCHEDULED);
+    set_state(m, &row,
+              chance(m, 10)                       ? TASK_CANCELLED
+              : chance(m, of_cancelled ? 80 : 50) ? TASK_PAUSED
+                                                  : TASK_SCHEDULED);
     if (chance(m, 30) && uuid_is_nil(t->run))
         set_key(m, &row);
     v.replace = copy_of(m, &row, sizeof row);
@@ -526,13 +537,24 @@ static void cut_rows(struct model *m, struct task *recurring, struct op_put *op)
         recurring->cursor_ms = v[below(m, op->cut_count)].first_ms + (int64_t)below(m, 10);
 }
 
+/* A recurring task that has a claimed occurrence, if a few looks find one. */
+static bool look_for_claimed_from(struct model *m, struct task *ret)
+{
+    struct task t;
+    for (int i = 0; i < 4 && look_for_state(m, TASK_RUNNING, &t); i++)
+        if (!uuid_is_nil(t.parent) && reader_get(m->reader, t.tenant, t.parent, &m->arena, ret, NULL) == ERR_OK)
+            return true;
+    return false;
+}
+
 static void make_put(struct model *m, union any_op *op)
 {
     struct task t = model_task(m), also = model_task(m), there; /* t: there is none, unless one is found */
-    if (chance(m, 97) && !(chance(m, 50) && look_for_recurring(m, &t)))
+    bool cancels = m->cancels_percent && chance(m, m->cancels_percent) && look_for_claimed_from(m, &t);
+    if (!cancels && chance(m, 97) && !(chance(m, 50) && look_for_recurring(m, &t)))
         (void)model_look(m, &t);
     struct task changes = changed(m, &t), *next = copy_of(m, &changes, sizeof changes);
-    if (t.links & TASK_OPEN) /* it cannot go on without its claim */
+    if (cancels || t.links & TASK_OPEN) /* it cannot go on without its claim */
         set_state(m, next, TASK_CANCELLED);
     op->put = (struct op_put){ .op.kind = OP_PUT,
                                .task = next,

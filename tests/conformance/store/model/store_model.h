@@ -57,6 +57,7 @@ struct tally {
     X(recalled)                                                                                                        \
     X(settled)                                                                                                         \
     X(stale)                                                                                                           \
+    X(pauses_cancelled)                                                                                                \
     X(withdrawn)                                                                                                       \
     X(cut)                                                                                                             \
     X(missed)                                                                                                          \
@@ -119,8 +120,9 @@ struct model {
     size_t pool_count;
     struct opening openings[OPENINGS]; /* the latest */
     size_t opening_count;
-    bool first;           /* of its batch */
-    size_t gated_percent; /* of the tasks need slots */
+    bool first;             /* of its batch */
+    size_t gated_percent;   /* of the tasks need slots */
+    size_t cancels_percent; /* of the puts cancel a recurring task that has a claimed occurrence */
     struct tally tally;
 };
 

@@ -109,12 +109,54 @@ static void claimed_occurrences_are_listed_less_and_less_often(void **state)
     assert_in_range(h->recalls, 4, 2 * (ROUNDS + 1)); /* of two occurrences; and once more when the time is over */
 }
 
+static char cancelled_meanwhile[UUID_TEXT + 1]; /* a recurring task */
+
+static void cancel_meanwhile(struct harness *of)
+{
+    struct task t;
+    cleanup_with(arena_release) struct arena arena;
+    arena_init(&arena, 1 << 20);
+    of->before_recall = NULL;
+    read_task(cancelled_meanwhile, &arena, &t);
+    t.state = TASK_CANCELLED;
+    struct op_put put = { .op = { .kind = OP_PUT },
+                          .task = &t,
+                          .version = t.version,
+                          .fence = t.fence,
+                          .state = TASK_PAUSED,
+                          .cursor_ms = t.cursor_ms,
+                          .withdraw = true };
+    harness_apply(of, &put.op);
+    assert_int_equal(put.op.rc, ERR_OK);
+}
+
+/* Their node takes one back, and the cancel comes before that is stored. */
+static void a_cancel_during_a_pause_leaves_no_paused_occurrence(void **state)
+{
+    (void)state;
+    client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", cancelled_meanwhile);
+    claim_occurrences(cancelled_meanwhile, 3);
+    h->recall_result = RECALL_DONE;
+    h->before_recall = cancel_meanwhile;
+    struct answer a = ask(h, "POST", path_of(cancelled_meanwhile, "/pause"), NULL);
+    assert_status(&a, 200);
+    client_answer_release(&a);
+    assert_true(h->recalls >= 3);
+    a = ask(h, "GET", path_of(cancelled_meanwhile, "/occurrences?status=CANCELLED"), NULL);
+    assert_int_equal(json_array_size(json_object_get(a.json, "tasks")), h->recalls);
+    client_answer_release(&a);
+    a = ask(h, "GET", path_of(cancelled_meanwhile, "/occurrences?status=PAUSED"), NULL);
+    assert_int_equal(json_array_size(json_object_get(a.json, "tasks")), 0);
+    client_answer_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_claimed_occurrences_than_a_list_has_are_all_taken_back),
         cmocka_unit_test(those_that_are_left_when_the_time_is_over_are_all_asked_for),
         cmocka_unit_test(claimed_occurrences_are_listed_less_and_less_often),
+        cmocka_unit_test(a_cancel_during_a_pause_leaves_no_paused_occurrence),
     };
     return cmocka_run_group_tests_name("withdraw_occurrences", tests, start, stop);
 }

@@ -3,6 +3,7 @@
 #include "http_client.h"
 
 static struct harness *h;
+static struct harness *impatient; /* meanwhile, of a test that has a server of its own */
 
 static int start(void **state)
 {
@@ -19,6 +20,28 @@ static int stop(void **state)
 {
     (void)state;
     harness_free(h);
+    return 0;
+}
+
+/* A server that waits an hour for a client: the test is about what it holds meanwhile, however long the machine takes. */
+static int start_patient(void **state)
+{
+    enum { PATIENCE_MS = 3600 * 1000 };
+    (void)state;
+    impatient = h;
+    h = harness_new(true, &(struct api_limits){ .http = { .header_ms = PATIENCE_MS,
+                                                          .body_ms = PATIENCE_MS,
+                                                          .idle_ms = PATIENCE_MS,
+                                                          .idle_unknown_ms = PATIENCE_MS,
+                                                          .body_total = 24 << 20 } });
+    return 0;
+}
+
+static int stop_patient(void **state)
+{
+    (void)state;
+    harness_free(h);
+    h = impatient;
     return 0;
 }
 
@@ -540,7 +563,7 @@ int main(void)
         cmocka_unit_test(slow_clients_are_cut_off),
         cmocka_unit_test(a_connection_serves_many_requests_and_is_closed_when_idle),
         cmocka_unit_test(one_address_has_so_many_connections),
-        cmocka_unit_test(bodies_of_one_tenant_have_a_limit),
+        cmocka_unit_test_setup_teardown(bodies_of_one_tenant_have_a_limit, start_patient, stop_patient),
         cmocka_unit_test(strangers_cannot_use_up_the_room_for_bodies),
         cmocka_unit_test(an_address_that_is_none_is_refused),
         cmocka_unit_test(a_stop_finishes_what_is_under_way),
