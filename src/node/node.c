@@ -19,7 +19,7 @@ bool node_has_role(const struct node *n, unsigned role)
     return !n->setup.roles || (n->setup.roles & role);
 }
 
-/* As orphans_setup.settled. */
+/* As recovery_setup.settled. */
 static void node_observe(void *context, const struct event *e, const struct settlement *s)
 {
     const struct node *n = context;
@@ -257,14 +257,6 @@ struct reaper_setup node_reaper_setup(struct node *n, uint64_t seed)
                                   .context = n };
 }
 
-struct orphans_setup node_orphans_setup(struct node *n)
-{
-    return (struct orphans_setup){ .last_fired_ms = n->setup.knows_last_fire ? n->setup.last_fired_ms : INT64_MAX,
-                                   .nudge = node_on_recovered,
-                                   .settled = node_observe,
-                                   .context = n };
-}
-
 struct worker_setup node_worker_setup(const struct node *n, struct async_io *async_io, struct uuid id)
 {
     const struct node_setup *setup = &n->setup;
@@ -345,9 +337,16 @@ static void node_make_scheduler(struct node *n)
 
 static void node_make_recovery(struct node *n)
 {
-    n->recovery = recovery_new(&(struct recovery_setup){ .reaper = node_reaper_setup(n, n->setup.seed + 3),
-                                                         .orphans = node_orphans_setup(n),
-                                                         .in_fleet = n->setup.fleet });
+    const struct node_setup *setup = &n->setup;
+    bool can_ask = setup->fleet && setup->async_io->push_again;
+    n->recovery = recovery_new(
+        &(struct recovery_setup){ .reaper = node_reaper_setup(n, setup->seed + 3),
+                                  .last_fired_ms = setup->knows_last_fire ? setup->last_fired_ms : INT64_MAX,
+                                  .nudge = node_on_recovered,
+                                  .settled = node_observe,
+                                  .queue_is_steady = can_ask ? node_fleet_queue_is_steady : NULL,
+                                  .refused = node_on_refused,
+                                  .context = n });
 }
 
 struct node *node_new(const struct node_setup *setup, struct moment now)
@@ -555,8 +554,6 @@ static void node_settle_in(struct node *n)
     if (!n->joined) {
         n->joined = true;
         recovery_begin(n->recovery, n->id, n->now);
-        if (n->setup.fleet)
-            orphans_queued_begin(n->fleet.orphans_queued, n->id, n->now);
     }
     enum active_peers active = membership_active_peers(n->membership);
     if (active != n->active_peers && active == ACTIVE_PEERS_SOME)

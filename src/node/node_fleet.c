@@ -20,6 +20,12 @@ static void node_fleet_on_queue_answers(void *context)
     scheduler_queue_answers(n->scheduler);
 }
 
+bool node_fleet_queue_is_steady(void *context, uint64_t *ret_epoch)
+{
+    const struct node *n = context;
+    return reconcile_is_steady(n->fleet.reconcile, ret_epoch);
+}
+
 static void node_fleet_make_worker(struct node *n)
 {
     struct uuid_gen ids;
@@ -75,9 +81,6 @@ void node_fleet_init(struct node *n)
     f->held_audit = held_audit_new(&(struct held_audit_setup){ .writer = s->writer, .scheduler = n->scheduler });
     struct reaper_setup reaper = node_reaper_setup(n, s->seed + 6);
     f->delivery_timeouts = delivery_timeout_new(&reaper);
-    struct reaper_setup queued = node_reaper_setup(n, s->seed + 8);
-    struct orphans_setup orphans = node_orphans_setup(n);
-    f->orphans_queued = orphans_queued_new(&queued, &orphans);
     f->reconcile = reconcile_new(&(struct reconcile_setup){ .reaper = node_reaper_setup(n, s->seed + 7),
                                                             .scheduler = n->scheduler,
                                                             .is_leader = node_fleet_is_leader,
@@ -94,7 +97,6 @@ void node_fleet_release(struct node *n)
     handoff_free(f->handoff);
     held_audit_free(f->held_audit);
     delivery_timeout_free(f->delivery_timeouts);
-    orphans_queued_free(f->orphans_queued);
     reconcile_free(f->reconcile);
     free(f->settled);
     arena_release(&f->own_arena);
@@ -265,7 +267,6 @@ int64_t node_fleet_step(struct node *n, int64_t behind_ms)
         wake = moment_earlier(wake, updater_step(f->updater, now, behind_ms));
     wake = moment_earlier(wake, held_audit_step(f->held_audit, now));
     wake = moment_earlier(wake, delivery_timeout_step(f->delivery_timeouts, now, behind_ms));
-    wake = moment_earlier(wake, orphans_queued_step(f->orphans_queued, now, behind_ms));
     return moment_earlier(wake, reconcile_step(f->reconcile, now, behind_ms));
 }
 
@@ -280,7 +281,6 @@ void node_fleet_drain(struct node *n)
         updater_stop(f->updater); /* later events are for other nodes, or for the next start */
     held_audit_stop(f->held_audit);
     delivery_timeout_stop(f->delivery_timeouts);
-    orphans_queued_stop(f->orphans_queued);
     reconcile_stop(f->reconcile);
 }
 
@@ -291,8 +291,7 @@ bool node_fleet_is_idle(const struct node *n)
         return true;
     return (!f->worker || worker_is_idle(f->worker)) && (!f->updater || updater_is_idle(f->updater)) &&
            handoff_is_idle(f->handoff) && held_audit_is_idle(f->held_audit) &&
-           delivery_timeout_is_idle(f->delivery_timeouts) && orphans_queued_is_idle(f->orphans_queued) &&
-           reconcile_is_idle(f->reconcile) && f->io_requests == 0;
+           delivery_timeout_is_idle(f->delivery_timeouts) && reconcile_is_idle(f->reconcile) && f->io_requests == 0;
 }
 
 bool node_queue_state(const struct node *n, struct queue_state *ret)

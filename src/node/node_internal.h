@@ -17,7 +17,6 @@
 #include "node/fleet/delivery_timeout.h"
 #include "node/fleet/handoff.h"
 #include "node/fleet/held_audit.h"
-#include "node/fleet/orphans_queued.h"
 #include "node/fleet/reconcile.h"
 #include "node/lease/leasing.h"
 #include "node/node.h"
@@ -31,7 +30,6 @@ struct node_fleet {
     struct handoff *handoff;
     struct held_audit *held_audit;
     struct delivery_timeout *delivery_timeouts;
-    struct orphans_queued *orphans_queued;
     struct reconcile *reconcile;
     struct fenced_id *settled; /* settled here and claimed by another node, which is notified after the batch */
     size_t settled_count, settled_cap;
@@ -100,7 +98,7 @@ struct str node_lane_of_host(void *context, int32_t tenant, struct str host);
 void node_on_ended(void *context, struct uuid id, int64_t fence);
 void node_on_breaker_news(void *context, const struct event *e);
 struct reaper_setup node_reaper_setup(struct node *n, uint64_t seed);
-struct orphans_setup node_orphans_setup(struct node *n);
+bool node_fleet_queue_is_steady(void *context, uint64_t *ret_epoch); /* as recovery_setup.queue_is_steady */
 bool node_has_role(const struct node *n, unsigned role);
 struct worker_setup node_worker_setup(const struct node *n, struct async_io *async_io, struct uuid id);
 

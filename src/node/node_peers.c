@@ -32,8 +32,6 @@ static void node_on_found_dead(void *context)
 {
     struct node *n = context;
     recovery_look_again(n->recovery, n->now);
-    if (n->setup.fleet)
-        orphans_queued_look_again(n->fleet.orphans_queued, n->now);
 }
 
 static void node_on_recall_requested(void *context)

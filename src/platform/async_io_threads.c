@@ -42,7 +42,6 @@ struct async_io_threads {
     struct async_io base;
     struct async_io_threads_setup setup;
     struct async_io_thread threads[ASYNC_IO_CHANNELS];
-    atomic_bool push_again;
 
     pthread_mutex_t lock; /* protects the next two members */
     struct list completed;
@@ -103,7 +102,6 @@ static void async_io_threads_on_completed(struct call *call)
     list_append(&done, &t->completed);
     t->posted = false;
     pthread_mutex_unlock(&t->lock);
-    t->base.push_again = atomic_load(&t->push_again);
     while (!list_empty(&done)) {
         struct io_request *io = container_of(list_pop(&done), struct io_request, link);
         io->done(io);
@@ -121,8 +119,6 @@ static bool async_io_thread_open(struct async_io_thread *p)
         return false;
     p->open = t->setup.open(t->setup.context, p->channel, &p->ports, &p->why) == ERR_OK;
     p->open_at_ms = async_io_steady_ms() + ASYNC_IO_REOPEN_MS;
-    if (p->open && p->ports.queue)
-        atomic_store(&t->push_again, p->ports.queue->ops->push_again);
     return p->open;
 }
 
@@ -234,7 +230,7 @@ enum err async_io_threads_new(const struct async_io_threads_setup *setup, struct
     static const struct async_io_ops ops = { async_io_threads_submit, async_io_threads_queue_depth,
                                              async_io_threads_events_depth };
     struct async_io_threads *t = xnew(*t);
-    t->base.ops = &ops;
+    t->base = (struct async_io){ .ops = &ops, .push_again = setup->push_again };
     t->setup = *setup;
     t->call.fn = async_io_threads_on_completed;
     list_init(&t->completed);

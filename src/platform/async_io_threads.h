@@ -19,6 +19,7 @@ enum { ASYNC_IO_CHANNELS = ASYNC_IO_LEASE + 1 };
 struct async_io_threads_setup {
     struct loop *loop;
     bool wanted[ASYNC_IO_CHANNELS]; /* channels that have a thread; no request may go to the others */
+    bool push_again;                /* of the queue */
     /* Opens the port of the channel and stores it in `ret`. Runs on the channel's thread, which also frees the port. */
     enum err (*open)(void *context, enum async_io_channel channel, struct async_io_ports *ret, struct error *e);
     void *context;

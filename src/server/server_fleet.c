@@ -71,6 +71,7 @@ enum err server_open_fleet(struct server *a, struct error *e)
     if (fleet_open(&setup, &f->fleet, e))
         return e->code;
     memcpy(async_io.wanted, f->fleet.wanted, sizeof async_io.wanted);
+    async_io.push_again = f->fleet.push_again;
     if (async_io_threads_new(&async_io, &f->async_io, e))
         return e->code;
     f->watch.async_io = f->async_io;

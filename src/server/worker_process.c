@@ -472,6 +472,7 @@ static enum err worker_process_assemble(struct worker_process *p, struct error *
         .context = &p->fleet,
     };
     memcpy(async_io.wanted, p->fleet.wanted, sizeof async_io.wanted);
+    async_io.push_again = p->fleet.push_again;
     if (runners_open(&runners, &p->runners, e) || async_io_threads_new(&async_io, &p->async_io, e))
         return e->code;
     p->fleet_watch.async_io = p->async_io;

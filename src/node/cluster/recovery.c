@@ -1,14 +1,44 @@
-/* A batch is one answer of OP_ORPHANS. It is asked again until nothing is left. */
+/* A batch is one answer of OP_ORPHANS. It is asked again until nothing is left.
+ *
+ * Whether a task was alone can be told only from an answer that was not full. Of a full one, LEFT_BEHIND claims that
+ * may have fired are left for later: if this node dies before that, the next one must not find a task alone that was
+ * not.
+ *
+ * In a fleet (queue_is_steady) a batch is either settled or asked about: if any of its tasks cannot have fired, these
+ * are returned, and the others wait for a batch that has none. A claim is handed off whole, so such a batch should have
+ * all that is left: while it is full, more are read at a time. If even the largest batch is full, what a claim holds
+ * beyond it is left to reconcile, as soon as half of the batch is in the queue. */
 #include "node/cluster/recovery.h"
 
 #include <stdlib.h>
 
-enum { RECOVERY_LOOK_MS = 1000 };
+#include "base/log.h"
+#include "node/fleet/queued_orphans.h"
+
+enum {
+    ORPHANS_MAX = 1000,
+    ORPHANS_MOST = 16000, /* in a fleet */
+    ORPHANS_MIN = 4,
+    ORPHANS_ARENA = 256 << 20,
+    ORPHANS_RETRY_MS = 500,
+    QUEUE_RETRY_MS = 2000,
+    LEFT_BEHIND = 2,
+};
 
 struct recovery {
     struct reaper reaper;
-    struct orphans orphans;
-    bool in_fleet, over;
+    struct recovery_setup setup;
+    struct op_orphans ask;     /* its arena holds the tasks of the batch */
+    bool *fired;               /* of the batch: those that may have fired, `fired_count` of them */
+    const struct task **tasks; /* of the batch: those that are being settled */
+    size_t fired_count, max, total;
+    size_t known, handed; /* of the batch, those that the queue has; of all, those that were handed off */
+    struct uuid node;     /* this node's id: its own claims are not orphaned */
+    bool over, suspects;
+    bool again;      /* a node was marked dead since the last question */
+    bool large;      /* the tasks are: as many as `max` have no room */
+    bool asks_queue; /* the batch is asked about: all of it may have fired */
+    struct queued_orphans queued;
 };
 
 static struct recovery *recovery_of(struct reaper *r)
@@ -16,67 +46,226 @@ static struct recovery *recovery_of(struct reaper *r)
     return container_of(r, struct recovery, reaper);
 }
 
-static void recovery_nothing_is_left(struct recovery *r)
+static bool recovery_is_full(const struct recovery *r)
 {
-    r->over = orphans_rest(&r->orphans) || r->over;
+    return r->ask.ret.n >= r->max;
 }
 
-static void recovery_found(struct reaper *reaper)
+static void recovery_wait(struct recovery *r, int64_t ms)
 {
-    struct recovery *r = recovery_of(reaper);
-    if (r->orphans.ask.ret.n == 0)
+    r->reaper.ask_at_ms = r->reaper.now.steady_ms + ms;
+}
+
+/* ---- finding orphaned claims ---- */
+
+static void recovery_nothing_is_left(struct recovery *r)
+{
+    if (r->again)
+        return;
+    r->reaper.ask_at_ms = INT64_MAX;
+    r->over = true;
+    if (r->total || r->handed)
+        log_info("recovered", kv_i64("tasks", (int64_t)r->total), kv_i64("in_queue", (int64_t)r->handed));
+    r->total = r->handed = 0;
+    r->max = ORPHANS_MAX;
+    r->large = false;
+}
+
+/* A task that is due after everything that its node has fired cannot have fired, nor can one that is not due yet. If
+ * the clock was set back since, the claim's id was made in what is now the future: then only the node's own word
+ * counts. A task that runs at most once is never claimed before its time. */
+static bool recovery_may_have_fired(const struct recovery *r, size_t i)
+{
+    const struct task *t = &r->ask.ret.v[i];
+    int64_t now_ms = r->reaper.now.wall_ms;
+    if (t->delivery == DELIVER_AT_MOST_ONCE)
+        return true;
+    if (t->due_ms > r->ask.ret_fires_until_ms[i])
+        return false;
+    return t->due_ms <= min_of(now_ms, r->setup.last_fired_ms) || uuid_time_ms(t->claim) > now_ms;
+}
+
+/* Once for a batch: the clock goes on, or is set, before it is settled. */
+static void recovery_judge(struct recovery *r)
+{
+    size_t n = r->ask.ret.n;
+    r->fired = xcalloc(n, sizeof *r->fired);
+    r->fired_count = 0;
+    for (size_t i = 0; i < n; i++)
+        r->fired_count += r->fired[i] = recovery_may_have_fired(r, i);
+}
+
+/* Whether the queue is asked now about the batch, all of which may have fired. Else it is read again later. */
+static bool recovery_asks_queue(struct recovery *r)
+{
+    uint64_t epoch;
+    r->over = true;
+    if (r->reaper.stopped)
+        return false;
+    if (!r->setup.queue_is_steady(r->setup.context, &epoch)) {
+        recovery_wait(r, QUEUE_RETRY_MS);
+        return false;
+    }
+    if (recovery_is_full(r) && !r->large && r->max < ORPHANS_MOST) {
+        r->max = ORPHANS_MOST;
+        return false;
+    }
+    r->asks_queue = true;
+    queued_orphans_ask(&r->queued, &r->ask.ret, epoch);
+    return true;
+}
+
+static void recovery_on_queue_answered(void *context, bool ok)
+{
+    struct recovery *r = context;
+    if (!ok)
+        recovery_wait(r, QUEUE_RETRY_MS);
+    r->reaper.barrier_wanted = ok;
+    reaper_found(&r->reaper, ok ? r->ask.ret.n : 0);
+}
+
+static void recovery_found(struct recovery *r)
+{
+    size_t n = r->ask.ret.n;
+    if (n == 0)
         recovery_nothing_is_left(r);
-    reaper_found(reaper, r->orphans.ask.ret.n);
+    recovery_judge(r);
+    if (n == 0 || !r->setup.queue_is_steady || r->fired_count < n)
+        reaper_found(&r->reaper, n);
+    else if (!recovery_asks_queue(r))
+        reaper_found(&r->reaper, 0);
+}
+
+static void recovery_on_orphans(struct op *op)
+{
+    struct recovery *r = op->context;
+    if (op->rc == ERR_OK) {
+        recovery_found(r);
+        return;
+    }
+    if (op->rc == ERR_LIMIT && r->max > ORPHANS_MIN) {
+        r->max = max_of(r->max / 2, (size_t)ORPHANS_MIN); /* fewer at a time */
+        r->large = true;
+    } else {
+        log_warn("recovery_failed", kv_err(&op->error));
+        recovery_wait(r, ORPHANS_RETRY_MS);
+    }
+    reaper_found(&r->reaper, 0);
 }
 
 static void recovery_ask(struct reaper *reaper)
 {
-    orphans_ask(&recovery_of(reaper)->orphans);
+    struct recovery *r = recovery_of(reaper);
+    r->ask = (struct op_orphans){ .op = { .kind = OP_ORPHANS, .done = recovery_on_orphans, .context = r },
+                                  .not_node = r->node,
+                                  .max = r->max };
+    arena_init(&r->ask.op.arena, ORPHANS_ARENA);
+    r->again = false;
+    writer_submit(r->reaper.setup.writer, &r->ask.op);
 }
 
-/* In a fleet: settles what cannot have fired. The others may wait for the queue, but claims do not wait for them. */
-static void recovery_decide_unfired(struct recovery *r)
+/* ---- verdicts ---- */
+
+static void recovery_decide_one(struct recovery *r, size_t i, bool alone)
 {
-    for (size_t i = 0; i < r->orphans.ask.ret.n; i++)
-        if (!orphans_may_have_fired(&r->orphans, i))
-            orphans_settle(&r->orphans, i, false);
-    if (r->reaper.n)
-        return;
-    r->over = true;
-    if (orphans_are_full(&r->orphans))
-        r->reaper.ask_at_ms = r->reaper.now.steady_ms + RECOVERY_LOOK_MS; /* there may be some behind them */
-    else
-        recovery_nothing_is_left(r);
+    const struct task *t = &r->ask.ret.v[i];
+    struct lost how = { r->fired[i], alone };
+    r->tasks[r->reaper.n] = t;
+    reaper_add(&r->reaper, lost_verdict_settle(t, how, reaper_verdict_ms(&r->reaper), &r->reaper.random,
+                                               &r->reaper.arena, reaper_next_event(&r->reaper)));
+}
+
+/* Without a queue that could be asked, or some tasks of the batch cannot have fired. */
+static void recovery_decide_all(struct recovery *r)
+{
+    bool in_fleet = r->setup.queue_is_steady;
+    bool alone = !recovery_is_full(r) && r->fired_count == 1;
+    size_t left = recovery_is_full(r) ? LEFT_BEHIND : 0;
+    for (size_t i = 0; i < r->ask.ret.n; i++) {
+        bool leaves = r->fired[i] && (in_fleet || left);
+        left -= leaves && left;
+        if (!leaves)
+            recovery_decide_one(r, i, alone);
+    }
+}
+
+/* A task that the queue does not know was on its way there, or ran in the dead node itself. It is the one to blame only
+ * if nothing else is known of that node. */
+static void recovery_decide_by_queue(struct recovery *r)
+{
+    size_t n = r->ask.ret.n, known = 0;
+    bool full = recovery_is_full(r);
+    for (size_t i = 0; i < n; i++)
+        known += queued_orphans_has(&r->queued, i);
+    bool hands_off = known && (!full || known >= n / 2);
+    size_t left = full && !hands_off ? LEFT_BEHIND : 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!queued_orphans_has(&r->queued, i) && left)
+            left--;
+        else if (!queued_orphans_has(&r->queued, i))
+            recovery_decide_one(r, i, !full && n == 1);
+        else if (hands_off)
+            queued_orphans_add_claim(&r->queued, r->ask.ret.v[i].claim);
+    }
+    r->known = known;
 }
 
 static void recovery_decide(struct reaper *reaper)
 {
     struct recovery *r = recovery_of(reaper);
-    struct orphans *o = &r->orphans;
-    size_t fired = 0, left = orphans_left_behind(o);
-    if (r->in_fleet) {
-        recovery_decide_unfired(r);
+    r->tasks = xcalloc(r->ask.ret.n, sizeof *r->tasks);
+    if (r->asks_queue)
+        recovery_decide_by_queue(r);
+    else
+        recovery_decide_all(r);
+}
+
+static void recovery_on_settled(struct reaper *reaper, size_t i)
+{
+    struct recovery *r = recovery_of(reaper);
+    const struct verdict *v = &reaper->settlements[i].verdict;
+    struct task now = *r->tasks[i];
+    r->total++;
+    r->setup.settled(r->setup.context, &reaper->events[i], &reaper->settlements[i]);
+    if (v->next != TASK_SCHEDULED)
         return;
-    }
-    for (size_t i = 0; i < o->ask.ret.n; i++)
-        fired += orphans_may_have_fired(o, i);
-    bool alone = !orphans_are_full(o) && fired == 1;
-    for (size_t i = 0; i < o->ask.ret.n; i++) {
-        bool leaves = left && orphans_may_have_fired(o, i);
-        left -= leaves;
-        if (!leaves)
-            orphans_settle(o, i, alone);
-    }
+    now.losses = v->losses;
+    now.due_ms = v->due_ms;
+    r->setup.nudge(r->setup.context, &now);
+    r->suspects = r->suspects || task_is_suspect(&now);
 }
 
-static void recovery_on_settled(struct reaper *r, size_t i)
+/* ---- hand-off ---- */
+
+static void recovery_on_handed_off(void *context, const struct op_handoff *op)
 {
-    orphans_on_settled(&recovery_of(r)->orphans, i);
+    struct recovery *r = context;
+    if (op->op.rc == ERR_CONFLICT)
+        r->setup.refused(r->setup.context);
+    if (op->op.rc)
+        recovery_wait(r, ORPHANS_RETRY_MS);
+    else
+        r->handed += r->known;
+    reaper_acknowledged(&r->reaper);
 }
 
-static void recovery_on_batch_over(struct reaper *r)
+static void recovery_acknowledge(struct reaper *reaper)
 {
-    orphans_on_batch_over(&recovery_of(r)->orphans);
+    struct recovery *r = recovery_of(reaper);
+    if (!queued_orphans_hand_off(&r->queued, r->node))
+        reaper_acknowledged(reaper);
+}
+
+static void recovery_on_batch_over(struct reaper *reaper)
+{
+    struct recovery *r = recovery_of(reaper);
+    arena_release(&r->ask.op.arena);
+    free(r->tasks);
+    free(r->fired);
+    r->tasks = NULL;
+    r->fired = NULL;
+    r->asks_queue = r->reaper.barrier_wanted = false;
+    queued_orphans_release(&r->queued);
 }
 
 static const struct reaper_source recovery_source = {
@@ -84,6 +273,7 @@ static const struct reaper_source recovery_source = {
     .ask = recovery_ask,
     .decide = recovery_decide,
     .settled = recovery_on_settled,
+    .acknowledge = recovery_acknowledge,
     .batch_over = recovery_on_batch_over,
 };
 
@@ -92,9 +282,15 @@ static const struct reaper_source recovery_source = {
 struct recovery *recovery_new(const struct recovery_setup *setup)
 {
     struct recovery *r = xnew(*r);
-    r->in_fleet = setup->in_fleet;
+    r->setup = *setup;
+    r->max = ORPHANS_MAX;
     reaper_init(&r->reaper, &recovery_source, &setup->reaper);
-    orphans_init(&r->orphans, &r->reaper, recovery_found, &setup->orphans);
+    queued_orphans_init(&r->queued, &(struct queued_orphans_setup){ .async_io = setup->reaper.async_io,
+                                                                    .writer = setup->reaper.writer,
+                                                                    .answered = recovery_on_queue_answered,
+                                                                    .handed_off = recovery_on_handed_off,
+                                                                    .context = r });
+    r->reaper.ask_at_ms = INT64_MAX;
     return r;
 }
 
@@ -113,14 +309,16 @@ int64_t recovery_step(struct recovery *r, struct moment now)
 
 void recovery_begin(struct recovery *r, struct uuid node, struct moment now)
 {
-    r->orphans.node = node;
+    r->node = node;
     r->over = false;
     recovery_look_again(r, now);
 }
 
 void recovery_look_again(struct recovery *r, struct moment now)
 {
-    orphans_look_again(&r->orphans, now);
+    r->again = true;
+    if (r->reaper.ask_at_ms == INT64_MAX)
+        r->reaper.ask_at_ms = now.steady_ms;
 }
 
 void recovery_stop(struct recovery *r)
@@ -135,7 +333,7 @@ bool recovery_is_over(const struct recovery *r)
 
 bool recovery_found_suspects(const struct recovery *r)
 {
-    return r->orphans.suspects;
+    return r->suspects;
 }
 
 bool recovery_is_idle(const struct recovery *r)

@@ -429,6 +429,12 @@ bool reconcile_is_idle(const struct reconcile *r)
            queue_loss_is_idle(&r->settling);
 }
 
+bool reconcile_is_steady(const struct reconcile *r, uint64_t *ret_epoch)
+{
+    *ret_epoch = r->state.epoch;
+    return r->answers && r->has_epoch && r->now.steady_ms - r->changed_at.steady_ms >= RECONCILE_RENEW_MS;
+}
+
 bool reconcile_state(const struct reconcile *r, struct queue_state *ret)
 {
     if (!r->answers || !r->has_epoch)

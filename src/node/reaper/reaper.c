@@ -10,7 +10,9 @@ enum { REAPER_ARENA = 64 << 20, REAPER_SETTLE_ARENA = 1 << 20, REAPER_RETRY_MS =
 void reaper_init(struct reaper *r, const struct reaper_source *source, const struct reaper_setup *setup)
 {
     assert(!source->barrier || setup->async_io);
-    *r = (struct reaper){ .source = source, .setup = *setup, .barrier.async_io = setup->async_io };
+    *r = (struct reaper){
+        .source = source, .setup = *setup, .barrier.async_io = setup->async_io, .barrier_wanted = source->barrier
+    };
     prng_init(&r->random, setup->seed);
 }
 
@@ -211,7 +213,7 @@ static void reaper_go_on(struct reaper *r, bool may_ask)
         r->source->ask(r);
         return;
     case REAPER_FOUND:
-        if (!r->source->barrier) {
+        if (!r->barrier_wanted) {
             reaper_prepare(r);
             return;
         }

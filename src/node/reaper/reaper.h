@@ -1,9 +1,8 @@
 #pragma once
 /* node/reaper/reaper.h - settles claims that ended without an outcome.
  *
- * Five sources find such claims:
+ * Four sources find such claims:
  *  - node/cluster/recovery.h: claims of nodes that are dead;
- *  - node/fleet/orphans_queued.h: those of them that the fleet's queue may have;
  *  - node/fleet/delivery_timeout.h: deliveries that a worker of the fleet did not renew in time;
  *  - node/fleet/queue_loss.h: claims that the fleet's queue has forgotten;
  *  - node/lease/lease_expiry.h: leases that ran out.
@@ -32,7 +31,7 @@ struct reaper;
 struct reaper_source {
     const char *name;                  /* for the log */
     void (*ask)(struct reaper *r);     /* sets ask_at_ms, and ends with reaper_found. NULL: see reaper_begin */
-    bool barrier;                      /* after ask */
+    bool barrier;                      /* after ask. A source that wants one for some batches sets barrier_wanted */
     bool (*prepare)(struct reaper *r); /* true: it ends with reaper_prepared; false: nothing to prepare. NULL: never */
     void (*decide)(struct reaper *r);  /* calls reaper_add for each claim that is to be settled; perhaps for none */
     void (*settled)(struct reaper *r, size_t i); /* after the commit, each. NULL: setup.settled is told */
@@ -72,6 +71,7 @@ struct reaper {
     int64_t behind_ms;
     int64_t ask_at_ms; /* steady; the source's to set. INT64_MAX: not until it sets it */
     size_t found;      /* claims that ask has found */
+    bool barrier_wanted;
 
     struct event_barrier_wait barrier;
     struct arena arena;   /* the batch's verdicts: events, settlements and their texts */

@@ -84,7 +84,7 @@ struct op_node_dead {
  *  6. Without a rate the bucket stays as it is. Without a concurrency the node's places are given up.
  *  7. A node that is dead or unknown gets nothing and changes nothing.
  *  8. The key says which tasks a limit is about (share_subject). Tasks of it that run without a live node count as
- *     places taken: leased tasks (struct lease_terms), and tasks that dead nodes have handed off (OP_HANDOFF), up to
+ *     places taken: leased tasks (struct lease_terms), and tasks that dead nodes have claimed, handed off or not, up to
  *     the places they held.
  *  9. now_ms is the store's time (OP_HEARTBEAT 6) where it has one: clocks that differ by more than a second would add
  *     tokens. */

@@ -180,6 +180,7 @@ enum err fleet_open(const struct fleet_setup *setup, struct fleet *ret, struct e
     ret->wanted[ASYNC_IO_PUBLISH] = p->publish;
     ret->wanted[ASYNC_IO_POLL] = p->poll;
     ret->wanted[ASYNC_IO_LEASE] = p->lease;
+    ret->push_again = p->queue && p->queue->ops->push_again;
     return ERR_OK;
 }
 

@@ -25,7 +25,9 @@ struct fleet_setup {
 /* Ports that are not connected yet: the first call of each port connects. */
 struct fleet {
     struct async_io_ports ports;
-    bool wanted[ASYNC_IO_CHANNELS]; /* for async_io_threads_setup */
+    /* for async_io_threads_setup */
+    bool wanted[ASYNC_IO_CHANNELS];
+    bool push_again;
 };
 
 enum err fleet_open(const struct fleet_setup *setup, struct fleet *ret, struct error *e) must_use;

@@ -247,9 +247,9 @@ enum err sqlite_calendar_check_unused(struct store_sqlite *s, const struct catal
 
 /* ---- tasks that run outside of their node (handoff.c, leases.c, workers.c) ---- */
 
-/* How many RUNNING tasks of a limit's subject a node has handed to a queue, and how many are leased. Counts up to
+/* How many RUNNING tasks of a limit's subject a node has claimed, and how many are leased. Counts up to
  * max. */
-enum err sqlite_count_handed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about,
+enum err sqlite_count_claimed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about,
                              int64_t max, int64_t *ret, struct error *e) must_use;
 enum err sqlite_count_leased(struct store_sqlite *s, const struct share_subject *about, int64_t max, int64_t *ret,
                              struct error *e) must_use;

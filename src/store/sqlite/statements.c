@@ -27,7 +27,6 @@
  * same fence. UNREFUSED: its node has to look at it. */
 #define OF_THE_DEAD(not_node) "node <> " not_node " AND node NOT IN (SELECT id FROM nodes WHERE NOT dead) AND hold = 0"
 #define ORPHANED              "FROM claims WHERE " OF_THE_DEAD("?1")
-#define HANDED                "FROM claims INDEXED BY claims_hold WHERE hold > 0 AND hold = 1 "
 #define STILL_RUNS                                                                                                     \
     "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = wishes.task_id AND t.state = " SQL_RUNNING                          \
     " AND t.fence = wishes.fence AND NOT t.links & 16)"
@@ -108,7 +107,7 @@ const char *const sqlite_writer_statements[] = {
     [ST_ORPHAN_HAND] = "UPDATE claims SET hold = 1, epoch = ?3 WHERE id = ?1 AND " OF_THE_DEAD("?2"),
     [ST_CLAIMS_HANDED] =
         "SELECT id, tasks, epoch FROM claims INDEXED BY claims_id WHERE hold = 1 AND id >= ?2 AND id < ?1 ORDER BY id",
-    [ST_CLAIMS_HANDED_BY] = "SELECT id, tasks, epoch " HANDED "AND node = ?1",
+    [ST_CLAIMS_OF_NODE] = "SELECT id, tasks, epoch FROM claims WHERE hold < 2 AND node = ?1",
     [ST_TASK_OF_CLAIM] = "SELECT id, lane FROM tasks WHERE rid = ?1 AND state = " SQL_RUNNING " AND claim_id = ?2",
     [ST_RUNNING] = "SELECT 1 FROM tasks WHERE id = ?1 AND state = " SQL_RUNNING " AND fence = ?2 AND NOT links & 16",
     [ST_RETAKEN] = "SELECT rid" TASK_COLUMNS(
@@ -350,7 +349,7 @@ const char *const sqlite_writer_statements[] = {
     [ST_PLACES_PUT] = "REPLACE INTO places (key, node, n) VALUES (?, ?, ?)",
     [ST_PLACES_GIVE_UP] = "DELETE FROM places WHERE key = ? AND node = ?",
     [ST_PLACES_OF_DEAD] = "DELETE FROM places WHERE node NOT IN (SELECT id FROM nodes WHERE NOT dead) "
-                          "AND node NOT IN (SELECT node " HANDED ")",
+                          "AND node NOT IN (SELECT node FROM claims WHERE hold < 2)",
     [ST_RECALL_OWNER] = "SELECT c.node, c.hold FROM tasks AS t CROSS JOIN claims AS c ON c.id = t.claim_id "
                         "WHERE t.id = ?1 AND t.state = " SQL_RUNNING " AND t.fence = ?2",
     [ST_RECALL] = "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "

@@ -68,14 +68,14 @@ static int64_t memory_share_count_rows(const struct claim *c, const struct share
     return n;
 }
 
-/* RUNNING tasks of claims that a node has handed to a queue. */
-static int64_t memory_share_count_handed(const struct store_memory *s, struct uuid node,
-                                         const struct share_subject *about)
+/* RUNNING tasks of claims that a node has made. */
+static int64_t memory_share_count_claimed(const struct store_memory *s, struct uuid node,
+                                          const struct share_subject *about)
 {
     int64_t n = 0;
     map_each (&s->table.claims, slot) {
         const struct claim *c = slot->value;
-        n += c->hold == CLAIM_HANDED && uuid_eq(c->node, node) ? memory_share_count_rows(c, about) : 0;
+        n += c->hold != CLAIM_LEASED && uuid_eq(c->node, node) ? memory_share_count_rows(c, about) : 0;
     }
     return n;
 }
@@ -89,13 +89,13 @@ static int64_t memory_share_count_leased(const struct store_memory *s, const str
     return n;
 }
 
-/* The places of a node that is not alive count as far as tasks that it handed to a queue still run. */
+/* The places of a node that is not alive count as far as tasks that it claimed still run. */
 static int64_t memory_share_places_of(const struct store_memory *s, const struct share_entry *x, size_t i,
                                       const struct share_subject *about)
 {
     struct uuid node = x->places[i].node;
     return memory_node_is_alive(s, node) ? x->places[i].n
-                                         : min_of(x->places[i].n, memory_share_count_handed(s, node, about));
+                                         : min_of(x->places[i].n, memory_share_count_claimed(s, node, about));
 }
 
 static void memory_share_take(struct store_memory *s, struct uuid node, struct share *share, int64_t now_ms)
@@ -124,11 +124,11 @@ enum err memory_limit_take(struct store_memory *s, struct op *base)
     return ERR_OK;
 }
 
-static bool memory_node_has_handed(const struct store_memory *s, struct uuid node)
+static bool memory_node_has_claims(const struct store_memory *s, struct uuid node)
 {
     map_each (&s->table.claims, slot) {
         const struct claim *c = slot->value;
-        if (c->hold == CLAIM_HANDED && uuid_eq(c->node, node))
+        if (c->hold != CLAIM_LEASED && uuid_eq(c->node, node))
             return true;
     }
     return false;
@@ -136,7 +136,7 @@ static bool memory_node_has_handed(const struct store_memory *s, struct uuid nod
 
 void memory_places_drop(struct store_memory *s, struct uuid node)
 {
-    bool stay = memory_node_has_handed(s, node);
+    bool stay = memory_node_has_claims(s, node);
     map_each (&s->shares, slot)
         if (!stay)
             memory_share_set_places(slot->value, node, 0);
@@ -148,7 +148,7 @@ void memory_places_drop_stale(struct store_memory *s)
         struct share_entry *x = slot->value;
         for (size_t i = x->place_count; i-- > 0;) {
             struct uuid node = x->places[i].node;
-            if (!memory_node_is_alive(s, node) && !memory_node_has_handed(s, node))
+            if (!memory_node_is_alive(s, node) && !memory_node_has_claims(s, node))
                 memory_share_set_places(x, node, 0);
         }
     }

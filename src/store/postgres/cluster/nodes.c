@@ -31,11 +31,11 @@ static const struct pg_statement mark_dead = {
     "node_bury", "WITH gone AS (SELECT id FROM nodes WHERE id = $1 AND beats = $2 AND NOT dead FOR UPDATE SKIP LOCKED) "
                  "UPDATE nodes SET dead = true, dead_ms = $3 WHERE id IN (SELECT id FROM gone)"
 };
-/* Deletes the places of nodes that do not live, except those of nodes with handed-off claims (limit_take.c). It runs
- * behind the statement that marks nodes dead, so that it sees all that they have handed off. */
+/* Deletes the places of nodes that do not live, except those of nodes with claims that are no leases (limit_take.c). It
+ * runs behind the statement that marks nodes dead, so that it sees all that they have claimed. */
 const struct pg_statement pg_drop_places = { "node_places", "DELETE FROM places AS p WHERE NOT " LIVES(
                                                                 "p.node") " AND NOT EXISTS (SELECT 1 FROM claims AS c "
-                                                                          "WHERE c.hold = 1 AND c.node = p.node)" };
+                                                                          "WHERE c.hold < 2 AND c.node = p.node)" };
 static const struct pg_statement list_nodes = {
     "node_list",
     "SELECT 0" NODE_COLUMNS(SQL_NAME) " FROM nodes WHERE NOT dead "

@@ -23,7 +23,7 @@ static const struct pg_statement read_places = {
                     "FROM places AS p JOIN nodes AS n ON n.id = p.node AND NOT n.dead "
                     "WHERE p.key = ANY ($1) GROUP BY p.key ORDER BY p.key"
 };
-/* RUNNING tasks of a limit that occupy no living node's places: tasks of claims that nodes handed off before they left
+/* RUNNING tasks of a limit that occupy no living node's places: tasks of claims that nodes had made before they left
  * or died, up to the places that these nodes held, and leased tasks. The array parameters are keys, tenants, queues
  * (NULL: all queues of the tenant) and the number up to which counting is useful. */
 #define LEASED(which)                                                                                                    \
@@ -35,7 +35,7 @@ static const struct pg_statement read_nodeless = {
     "CROSS JOIN unnest(c.tasks) AS x(task) JOIN tasks AS t ON t.id = x.task AND t.state = " SQL_RUNNING
     " AND t.claim_id = c.id "
     "JOIN lanes AS l ON l.lane = t.lane AND l.tenant_id = k.tenant AND (k.queue IS NULL OR l.queue = k.queue) "
-    "WHERE c.hold = 1 AND c.node = p.node))) FROM places AS p WHERE p.key = k.key "
+    "WHERE c.hold < 2 AND c.node = p.node))) FROM places AS p WHERE p.key = k.key "
     "AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.id = p.node AND NOT n.dead)), 0)::bigint + " LEASED(
         "k.queue IS NULL") " + " LEASED("l.queue = k.queue") " FROM unnest($1, $2, $3, $4) AS k (key, tenant, queue, most) ORDER BY k.key"
 };

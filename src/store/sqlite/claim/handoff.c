@@ -252,7 +252,7 @@ struct handed_count {
     int64_t n, max;
 };
 
-static bool sqlite_handed_count_task(void *context, const struct handed_task *h)
+static bool sqlite_claimed_count_task(void *context, const struct handed_task *h)
 {
     struct handed_count *c = context;
     const struct lane_row *lane = store_lanes_at(&c->conn->lanes, h->lane);
@@ -260,13 +260,13 @@ static bool sqlite_handed_count_task(void *context, const struct handed_task *h)
     return c->n < c->max;
 }
 
-enum err sqlite_count_handed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about,
+enum err sqlite_count_claimed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about,
                              int64_t max, int64_t *ret, struct error *e)
 {
     struct handed_count c = { &s->conn, about, 0, max };
-    sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_HANDED_BY);
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_OF_NODE);
     (void)bind_uuid(st, 1, node);
-    if (about->tenant && sqlite_handed_each(s, st, sqlite_handed_count_task, &c, e))
+    if (about->tenant && sqlite_handed_each(s, st, sqlite_claimed_count_task, &c, e))
         return e->code;
     *ret = c.n;
     return ERR_OK;

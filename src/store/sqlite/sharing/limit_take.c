@@ -37,7 +37,7 @@ static enum err sqlite_limit_write_bucket(struct store_sqlite *s, struct str key
     return conn_run(&s->conn, st, e);
 }
 
-/* The places of a node that is not alive count as far as tasks that it handed to a queue still run. */
+/* The places of a node that is not alive count as far as tasks that it claimed still run. */
 static enum err sqlite_limit_read_node_places(struct store_sqlite *s, const struct share *share, struct uuid node,
                                               int64_t places, int64_t *ret, struct error *e)
 {
@@ -46,7 +46,7 @@ static enum err sqlite_limit_read_node_places(struct store_sqlite *s, const stru
     *ret = places;
     if (sqlite_node_find(s, &node, &known, &dead, e))
         return e->code;
-    return known && !dead ? ERR_OK : sqlite_count_handed(s, &node, &about, places, ret, e);
+    return known && !dead ? ERR_OK : sqlite_count_claimed(s, &node, &about, places, ret, e);
 }
 
 static enum err sqlite_limit_read_places(struct store_sqlite *s, const struct share *share, struct uuid node,

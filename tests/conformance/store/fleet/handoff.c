@@ -371,6 +371,23 @@ static void places_of_who_left_stay_taken_for_what_it_has_handed(void **state)
     a_limit_holds(*state, S("q:1:default"), true);
 }
 
+/* They may run at a worker, and are handed off in its place. */
+static void places_of_who_died_stay_taken_for_what_it_had_claimed(void **state)
+{
+    struct world *w = *state;
+    struct uuid dies = some_node(w), lives = some_node(w);
+    struct task one = claimed_by(w, dies);
+    assert_int_equal(places(w, dies, S("q:1:default"), 1), 1);
+    assert_true(bury(w, dies, 1));
+    assert_int_equal(places(w, lives, S("q:1:default"), 3), 2);
+    struct op_handoff op = { .op.kind = OP_HANDOFF, .node = lives, .claims = &one.claim, .n = 1, .orphaned = true };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(places(w, lives, S("q:1:default"), 3), 2);
+    struct settlement v = settlement_of(&one, TASK_COMPLETED);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(places(w, lives, S("q:1:default"), 3), 3);
+}
+
 static void places_of_a_tenant_too_stay_taken_for_what_was_handed(void **state)
 {
     a_limit_holds(*state, S("t:1"), false);
@@ -450,6 +467,7 @@ static const struct CMUnitTest tests[] = {
     store_test(what_is_settled_in_the_same_batch_runs_no_more),
     store_test(places_of_who_died_stay_taken_for_what_it_has_handed),
     store_test(places_of_who_left_stay_taken_for_what_it_has_handed),
+    store_test(places_of_who_died_stay_taken_for_what_it_had_claimed),
     store_test(places_of_a_tenant_too_stay_taken_for_what_was_handed),
     store_test(of_who_had_no_places_nothing_counts),
     store_test(keys_that_say_nothing_of_tasks_are_free_at_once),

@@ -1,15 +1,27 @@
 /* What becomes of tasks that a control node had pushed when it died, before it recorded that the queue has them. */
 #include "fleet_node_world.h"
+#include "node/fleet/reconcile.h"
 
 #define MANY 1100 /* more than are read at once */
 
 /* The node has joined, and has not read yet what the dead have left. */
-static int setup_beginning(void **state)
+static int setup_beginning_as(void **state, bool can_tell)
 {
     manual_async_io_init(&hand);
+    hand.base.push_again = can_tell;
     told_count = 0;
     change_setup = in_a_fleet;
     return setup(state);
+}
+
+static int setup_beginning(void **state)
+{
+    return setup_beginning_as(state, true);
+}
+
+static int setup_that_can_not_tell(void **state)
+{
+    return setup_beginning_as(state, false);
 }
 
 /* A node that is gone had claimed them in one claim. */
@@ -68,6 +80,28 @@ static void serve(struct world *w)
     report_worker(w, 99, WORKER_KIND_UNKNOWN, 60, false);
 }
 
+/* Long enough for the queue to be asked: workers have had time to make known to it what they run. */
+static void serve_for_a_while(struct world *w)
+{
+    serve(w);
+    for (int64_t end_ms = w->now_ms + RECONCILE_RENEW_MS + 3000; w->now_ms < end_ms;)
+        rest_at(w, w->now_ms + 250);
+}
+
+/* Completes everything except questions about tasks, which fail. */
+static void serve_while_the_queue_is_silent(struct world *w, int64_t until_ms)
+{
+    for (; w->now_ms < until_ms; set_clock(w, w->now_ms + 250))
+        for (int i = 0; i < 10; i++) {
+            step_at(w, w->now_ms);
+            while (find_io_request(&hand, IO_KNOWN))
+                refuse(&hand, IO_KNOWN, false);
+            (void)carry_all(&hand);
+            while (!list_empty(&w->pending))
+                answer_op(w, container_of(list_pop(&w->pending), struct op, link));
+        }
+}
+
 static void what_the_queue_has_goes_on_and_the_rest_is_lost_or_returned(void **state)
 {
     struct world *w = *state;
@@ -77,11 +111,14 @@ static void what_the_queue_has_goes_on_and_the_rest_is_lost_or_returned(void **s
     claimed_by_the_dead(w, v, 3);
     pushed_by_the_dead(v, 1);
     serve(w);
+    assert_int_equal(row_of(w, &v[2], &a).losses, 0);
+    assert_int_equal(held_by_the_dead(w), 2); /* the third was returned at once */
+    assert_false(node_status(w->node).recovering);
+    serve_for_a_while(w);
     assert_int_equal(row_of(w, &v[0], &a).state, TASK_RUNNING);
     assert_int_equal(row_of(w, &v[0], &a).fence, 1);
     assert_int_equal(handed_in_its_place(w), 1);
     assert_int_equal(row_of(w, &v[1], &a).losses, 1); /* the dead node may have run it itself */
-    assert_int_equal(row_of(w, &v[2], &a).losses, 0);
     assert_int_equal(held_by_the_dead(w), 0);
     struct taken taken = take_all(w, &a);
     assert_true(uuid_eq(taken.tasks.v[0].id, v[0].id) && taken.tasks.v[0].fence == 1);
@@ -100,7 +137,7 @@ static void what_runs_at_most_once_and_is_in_the_queue_goes_on(void **state)
     v[0].delivery = v[1].delivery = DELIVER_AT_MOST_ONCE;
     claimed_by_the_dead(w, v, 2);
     pushed_by_the_dead(v, 1);
-    serve(w);
+    serve_for_a_while(w);
     assert_int_equal(row_of(w, &v[0], &a).state, TASK_RUNNING);
     assert_int_equal(row_of(w, &v[1], &a).state, TASK_FAILED);
 }
@@ -113,7 +150,7 @@ static void an_outcome_that_was_published_before_counts(void **state)
     struct task t = plain_task(1, NOW);
     claimed_by_the_dead(w, &t, 1);
     publish_outcome(&t, OUTCOME_OK); /* and acknowledged: the queue does not know it any more */
-    serve(w);
+    serve_for_a_while(w);
     assert_int_equal(row_of(w, &t, &a).state, TASK_COMPLETED);
     assert_int_equal(row_of(w, &t, &a).losses, 0);
 }
@@ -126,53 +163,125 @@ static void while_the_queue_is_silent_they_wait_and_others_do_not(void **state)
     struct task v[] = { plain_task(1, NOW), plain_task(2, NOW + 900) };
     claimed_by_the_dead(w, v, 2);
     pushed_by_the_dead(v, 1);
-    for (int i = 0; i < 20 && node_status(w->node).recovering; i++) {
-        step_at(w, NOW);
-        if (find_io_request(&hand, IO_KNOWN))
-            refuse(&hand, IO_KNOWN, false);
-        for (struct op *op; !list_empty(&w->pending);) {
-            op = container_of(list_pop(&w->pending), struct op, link);
-            apply_op(w, op);
-            op->done(op);
-        }
-    }
+    serve_while_the_queue_is_silent(w, NOW + 10000);
     assert_false(node_status(w->node).recovering);
     assert_int_equal(row_of(w, &v[0], &a).state, TASK_RUNNING);
-    assert_int_equal(row_of(w, &v[1], &a).fence, 1); /* returned */
-    assert_int_equal(row_of(w, &v[1], &a).losses, 0);
     assert_int_equal(held_by_the_dead(w), 1);
-    serve(w);
-    rest_at(w, NOW + 600);
+    assert_int_equal(row_of(w, &v[1], &a).losses, 0);
+    serve_for_a_while(w);
     assert_int_equal(handed_in_its_place(w), 1);
-    assert_int_equal(row_of(w, &v[0], &a).fence, 1);
 }
 
-static void of_a_queue_that_can_not_tell_they_are_lost(void **state)
+/* Workers make known to it what they run, which takes a while. */
+static void of_a_queue_that_was_wiped_nothing_is_believed_at_first(void **state)
 {
     struct world *w = *state;
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, 1 << 20);
-    hand.base.push_again = false;
+    struct task t = plain_task(1, NOW);
+    t.delivery = DELIVER_AT_MOST_ONCE;
+    claimed_by_the_dead(w, &t, 1);
+    serve(w);
+    set_clock(w, NOW + RECONCILE_RENEW_MS + 100);
+    for (int i = 0; i < 20 && !find_io_request(&hand, IO_KNOWN); i++) {
+        step_at(w, w->now_ms);
+        if (!find_io_request(&hand, IO_KNOWN))
+            (void)carry_all(&hand);
+        while (!list_empty(&w->pending))
+            answer_op(w, container_of(list_pop(&w->pending), struct op, link));
+    }
+    assert_non_null(find_io_request(&hand, IO_KNOWN));
+    hand.epoch++; /* between the last look and the question */
+    rest(w);
+    assert_int_equal(row_of(w, &t, &a).state, TASK_RUNNING);
+    pushed_by_the_dead(&t, 1); /* as if it were renewed */
+    serve_for_a_while(w);
+    assert_int_equal(row_of(w, &t, &a).state, TASK_RUNNING);
+    assert_int_equal(handed_in_its_place(w), 1);
+}
+
+static void of_a_queue_that_can_not_tell_they_are_lost_at_once(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
     struct task t = plain_task(1, NOW);
     claimed_by_the_dead(w, &t, 1);
     pushed_by_the_dead(&t, 1);
-    serve(w);
+    serve_while_the_queue_is_silent(w, NOW + 250);
     assert_int_equal(row_of(w, &t, &a).losses, 1);
 }
 
-/* A claim is handed off when its other tasks have been settled. */
-static void of_many_none_is_left_in_a_claim_that_is_handed_off(void **state)
+/* The clock goes on between the answer of the store and the verdict. */
+static void what_becomes_due_meanwhile_is_left_to_nobody(void **state)
 {
     struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = plain_task(1, NOW + 3);
+    claimed_by_the_dead(w, &t, 1);
+    step_at(w, NOW);
+    answer(w, OP_ORPHANS);
+    set_clock(w, NOW + 5);
+    serve_for_a_while(w);
+    assert_int_equal(held_by_the_dead(w), 0);
+}
+
+static void many(struct world *w, size_t unknown_before, size_t known)
+{
     static struct task v[MANY];
     for (int i = 0; i < MANY; i++)
         v[i] = plain_task(i, NOW);
     claimed_by_the_dead(w, v, MANY);
-    pushed_by_the_dead(v + 100, 400);
-    serve(w);
-    rest_at(w, NOW + 1);
+    pushed_by_the_dead(v + unknown_before, known);
+    serve_for_a_while(w);
     assert_int_equal(held_by_the_dead(w), 0);
-    assert_int_equal(handed_in_its_place(w), 400);
+    assert_int_equal(handed_in_its_place(w), known);
+}
+
+/* A claim is handed off with tasks of the queue alone. */
+static void of_many_none_is_left_in_a_claim_that_is_handed_off(void **state)
+{
+    many(*state, 100, 400);
+}
+
+static void of_many_none_is_left_though_most_are_in_the_queue(void **state)
+{
+    many(*state, 200, 800);
+}
+
+/* The store refuses it: its answer was lost, or this node is dead. */
+static void a_hand_off_that_fails_is_tried_again(void **state)
+{
+    struct world *w = *state;
+    struct task t = plain_task(1, NOW);
+    claimed_by_the_dead(w, &t, 1);
+    pushed_by_the_dead(&t, 1);
+    serve(w);
+    set_clock(w, NOW + RECONCILE_RENEW_MS + 100);
+    assert_true(rest_until(w, OP_HANDOFF));
+    deny(w, OP_HANDOFF, false);
+    assert_int_equal(handed_in_its_place(w), 0);
+    serve_for_a_while(w);
+    assert_int_equal(handed_in_its_place(w), 1);
+}
+
+static void a_node_that_goes_while_it_asks_leaves_them_to_the_next(void **state)
+{
+    struct world *w = *state;
+    struct task t = plain_task(1, NOW);
+    claimed_by_the_dead(w, &t, 1);
+    pushed_by_the_dead(&t, 1);
+    serve(w);
+    set_clock(w, NOW + RECONCILE_RENEW_MS + 100);
+    for (int i = 0; i < 20 && !find_io_request(&hand, IO_KNOWN); i++) {
+        step_at(w, w->now_ms);
+        while (!list_empty(&w->pending))
+            answer_op(w, container_of(list_pop(&w->pending), struct op, link));
+    }
+    node_drain(w->node);
+    rest(w);
+    assert_int_equal(held_by_the_dead(w), 1);
 }
 
 int main(void)
@@ -183,8 +292,14 @@ int main(void)
         T(what_runs_at_most_once_and_is_in_the_queue_goes_on),
         T(an_outcome_that_was_published_before_counts),
         T(while_the_queue_is_silent_they_wait_and_others_do_not),
-        T(of_a_queue_that_can_not_tell_they_are_lost),
+        T(of_a_queue_that_was_wiped_nothing_is_believed_at_first),
+        cmocka_unit_test_setup_teardown(of_a_queue_that_can_not_tell_they_are_lost_at_once, setup_that_can_not_tell,
+                                        teardown_fleet),
+        T(what_becomes_due_meanwhile_is_left_to_nobody),
         T(of_many_none_is_left_in_a_claim_that_is_handed_off),
+        T(of_many_none_is_left_though_most_are_in_the_queue),
+        T(a_hand_off_that_fails_is_tried_again),
+        T(a_node_that_goes_while_it_asks_leaves_them_to_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
