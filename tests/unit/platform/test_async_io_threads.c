@@ -123,7 +123,11 @@ static void world_init(struct world *w)
     sem_init(&w->taken, 0, 0);
     assert_ok(loop_new(&(struct loop_setup){ .clock = clock_system(), .step = step, .context = w }, &w->loop, &e), &e);
     struct async_io_threads_setup setup = {
-        .loop = w->loop, .wanted = { [ASYNC_IO_QUEUE] = true, [ASYNC_IO_TAKE] = true }, .open = open_fake, .context = w
+        .loop = w->loop,
+        .wanted = { [ASYNC_IO_QUEUE] = true, [ASYNC_IO_TAKE] = true },
+        .push_again = true,
+        .open = open_fake,
+        .context = w,
     };
     assert_ok(async_io_threads_new(&setup, &w->async_io, &e), &e);
 }
@@ -187,7 +191,7 @@ static void requests_of_one_place_are_run_in_order_and_told_on_the_loop(void **s
         assert_ok(all[i].io_request.io_request.rc, &all[i].io_request.io_request.error);
     assert_int_equal(atomic_load(&w.opened), 1); /* nothing was taken */
     assert_int_equal(w.async_io->ops->queue_depth(w.async_io), MANY);
-    assert_true(w.async_io->push_again); /* the port's own error */
+    assert_true(w.async_io->push_again);
     world_release(&w);
     assert_int_equal(atomic_load(&w.freed), 1);
     free(all);
