@@ -352,21 +352,24 @@ static void a_limit_holds(struct world *w, struct str key, bool left)
     assert_int_equal(places(w, dies, key, 3), 3);
     assert_int_equal(places(w, lives, key, 3), 0);
     gone(w, dies, left);
-    assert_int_equal(places(w, lives, key, 3), 1); /* the third of `dies` was for what it held, or for nothing */
+    assert_int_equal(places(w, lives, key, 3), 0); /* the third of `dies` is for what it had not handed off */
     struct settlement v = settlement_of(&one, TASK_COMPLETED);
     assert_true(settle_with(w, &v));
-    assert_int_equal(places(w, lives, key, 3), 2);
+    assert_int_equal(places(w, lives, key, 3), 1);
     v = settlement_of(&two, TASK_SCHEDULED);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(places(w, lives, key, 3), 2);
+    v = settlement_of(&held, TASK_SCHEDULED);
     assert_true(settle_with(w, &v));
     assert_int_equal(places(w, lives, key, 3), 3);
 }
 
-static void places_of_who_died_stay_taken_for_what_it_has_handed(void **state)
+static void places_of_who_died_stay_taken_for_what_it_had_claimed_and_handed(void **state)
 {
     a_limit_holds(*state, S("q:1:default"), false);
 }
 
-static void places_of_who_left_stay_taken_for_what_it_has_handed(void **state)
+static void places_of_who_left_stay_taken_for_what_it_had_claimed_and_handed(void **state)
 {
     a_limit_holds(*state, S("q:1:default"), true);
 }
@@ -388,7 +391,7 @@ static void places_of_who_died_stay_taken_for_what_it_had_claimed(void **state)
     assert_int_equal(places(w, lives, S("q:1:default"), 3), 3);
 }
 
-static void places_of_a_tenant_too_stay_taken_for_what_was_handed(void **state)
+static void places_of_a_tenant_too_stay_taken_for_what_was_claimed(void **state)
 {
     a_limit_holds(*state, S("t:1"), false);
 }
@@ -465,10 +468,10 @@ static const struct CMUnitTest tests[] = {
     store_test(large_tasks_come_as_they_fit_in_and_one_at_least),
     store_test(a_task_runs_under_its_fence_alone),
     store_test(what_is_settled_in_the_same_batch_runs_no_more),
-    store_test(places_of_who_died_stay_taken_for_what_it_has_handed),
-    store_test(places_of_who_left_stay_taken_for_what_it_has_handed),
+    store_test(places_of_who_died_stay_taken_for_what_it_had_claimed_and_handed),
+    store_test(places_of_who_left_stay_taken_for_what_it_had_claimed_and_handed),
     store_test(places_of_who_died_stay_taken_for_what_it_had_claimed),
-    store_test(places_of_a_tenant_too_stay_taken_for_what_was_handed),
+    store_test(places_of_a_tenant_too_stay_taken_for_what_was_claimed),
     store_test(of_who_had_no_places_nothing_counts),
     store_test(keys_that_say_nothing_of_tasks_are_free_at_once),
     store_test(what_is_leased_takes_a_place),
