@@ -42,7 +42,8 @@ enum err node_is_dead(struct error *e)
 
 bool settle_asks_parent(const struct settlement *v)
 {
-    bool waits = v->replace ? v->replace->state == TASK_PAUSED : v->verdict.next == TASK_SCHEDULED;
+    enum task_state next = v->replace ? v->replace->state : v->verdict.next;
+    bool waits = next == TASK_SCHEDULED || (v->replace && next == TASK_PAUSED);
     return waits && !uuid_is_nil(v->parent);
 }
 

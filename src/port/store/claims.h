@@ -190,10 +190,10 @@ static inline int64_t orphan_fires_until_ms(int64_t of_node_ms)
  *     cursor goes back to it, and it does not count as a run. ret_state is SCHEDULED.
  * 12. Rules 10 and 11 do not hold for `replace` (but see rule 13), a run that was opened (TASK_OPENED), an occurrence
  *     that a user has retried (runs_count 0, started_ms not 0, version not 1), and one without a stored parent.
- * 13. If `replace` would make an OCCURRENCE PAUSED and its parent is CANCELLED or deleted, the row becomes CANCELLED
- *     instead: completed_ms and updated_ms are now_ms, last_error is put_cancel_reason, and rule 6 holds. A pause that
- *     takes the occurrence back may end after the recurring task was cancelled, and nothing would end or resume the
- *     occurrence later. The exceptions are those of rule 12. */
+ * 13. If `replace` would make an OCCURRENCE PAUSED or SCHEDULED and its parent is CANCELLED or deleted, the row becomes
+ *     CANCELLED instead: completed_ms and updated_ms are now_ms, last_error is put_cancel_reason, and rule 6 holds. A
+ *     pause or an edit that takes the occurrence back may end after the recurring task was cancelled: the occurrence
+ *     would stay PAUSED for ever, or start. The exceptions are those of rule 12. */
 struct settlement {
     struct uuid id;
     int64_t fence;

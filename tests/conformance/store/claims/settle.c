@@ -567,19 +567,19 @@ static struct task paused_row_of(const struct task *t)
 }
 
 /* Rule 13. */
-static void a_pause_that_ends_after_its_schedule_was_cancelled_cancels(void **state)
+static void cancels_what_ends_late(struct world *w, enum task_state ends_as)
 {
-    struct world *w = *state;
     for (int deleted = 0; deleted < 2; deleted++) {
         struct task parent, t = claimed_of(w, deleted ? TASK_SCHEDULED : TASK_CANCELLED, deleted, 1, &parent);
         struct task row = paused_row_of(&t), expected = row;
+        row.state = ends_as;
         row.name = expected.name = S("renamed");
         struct settlement v = returned(&t);
         v.replace = &row;
         assert_true(settle_with(w, &v));
         assert_int_equal(v.ret_state, TASK_CANCELLED);
         assert_ptr_equal(v.replace, &row);
-        assert_int_equal(row.state, TASK_PAUSED);
+        assert_int_equal(row.state, ends_as);
         expected.state = TASK_CANCELLED;
         expected.updated_ms = expected.completed_ms = NOW + 10;
         expected.last_error = put_cancel_reason(&parent);
@@ -589,6 +589,16 @@ static void a_pause_that_ends_after_its_schedule_was_cancelled_cancels(void **st
         if (!deleted)
             assert_int_equal(get(w, parent.id).runs_count, 6);
     }
+}
+
+static void a_pause_that_ends_after_its_schedule_was_cancelled_cancels(void **state)
+{
+    cancels_what_ends_late(*state, TASK_PAUSED);
+}
+
+static void an_edit_that_ends_after_its_schedule_was_cancelled_cancels(void **state)
+{
+    cancels_what_ends_late(*state, TASK_SCHEDULED);
 }
 
 static void what_a_pause_takes_back_stays_paused_while_its_schedule_lives(void **state)
@@ -687,6 +697,7 @@ static const struct CMUnitTest tests[] = {
     store_test(what_has_fired_or_was_asked_for_goes_on_in_a_pause),
     store_test(a_retry_by_hand_and_the_last_run_of_a_schedule_go_on),
     store_test(a_pause_that_ends_after_its_schedule_was_cancelled_cancels),
+    store_test(an_edit_that_ends_after_its_schedule_was_cancelled_cancels),
     store_test(what_a_pause_takes_back_stays_paused_while_its_schedule_lives),
     store_test(a_pause_of_a_retry_by_hand_or_an_opened_run_holds_in_a_cancelled_schedule),
     store_test(what_waits_for_an_occurrence_that_a_late_pause_cancels_goes_on),
