@@ -483,7 +483,7 @@ def test_a_pause_and_a_resume_at_once_leave_nothing_paused_in_a_run_that_goes_on
     below = {"steps": [{"name": "p", "target_type": "NOOP"}, {"name": "w", "depends_on": ["p"], "delay": "1s", "target_type": "NOOP"}]}
     assert client.request("PUT", "/v1/workflow-definitions/below", below).status == 201
     steps = [{"name": f"b{k}", "target_type": "WORKFLOW", "target_config": {"workflow": "below"}} for k in range(3)]
-    steps.append({"name": "own", "delay": "1s", "target_type": "NOOP"})
+    steps.append({"name": "own", "await": {"signal": "go"}})  # so none is over before it is asked to pause
 
     made = [run(client, definition={"steps": steps})["id"] for _ in range(12)]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -492,6 +492,7 @@ def test_a_pause_and_a_resume_at_once_leave_nothing_paused_in_a_run_that_goes_on
     for one in made:
         if client.get(f"/v1/workflows/{one}").json["paused"]:  # the resume was first
             act(client, one, "resume")
+        assert client.post(f"/v1/workflows/{one}/signals/go").status == 200
         assert ended(client, one)["status"] == "COMPLETED"
     client.close()
 
@@ -601,7 +602,7 @@ def test_a_large_run_is_retried_right_after_it_was_cancelled(client):
     cancel(client, made)
     act(client, made, "retry")
     until(lambda: client.post(f"/v1/workflows/{made}/signals/go").status == 200)
-    done = ended(client, made)
+    done = ended(client, made, 50)
     assert done["status"] == "COMPLETED" and done["steps"]["by_status"] == {"COMPLETED": count}, done
 
 
