@@ -344,7 +344,7 @@ static void node_make_recovery(struct node *n)
                                   .last_fired_ms = setup->knows_last_fire ? setup->last_fired_ms : INT64_MAX,
                                   .nudge = node_on_recovered,
                                   .settled = node_observe,
-                                  .queue_is_steady = can_ask ? node_fleet_queue_is_steady : NULL,
+                                  .view_queue = can_ask ? node_fleet_view_queue : NULL,
                                   .refused = node_on_refused,
                                   .context = n });
 }

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "node/node_internal.h"
 
-enum { WHY_MAX = 128, OWN_ARENA = 4096 };
+enum { WHY_MAX = 128, OWN_ARENA = 4096, QUEUE_DOWN_MS = 1000 };
 
 static bool node_fleet_is_leader(void *context)
 {
@@ -20,10 +20,13 @@ static void node_fleet_on_queue_answers(void *context)
     scheduler_queue_answers(n->scheduler);
 }
 
-bool node_fleet_queue_is_steady(void *context, uint64_t *ret_epoch)
+enum queue_view node_fleet_view_queue(void *context, uint64_t *ret_epoch)
 {
     const struct node *n = context;
-    return reconcile_is_steady(n->fleet.reconcile, ret_epoch);
+    if (reconcile_is_steady(n->fleet.reconcile, ret_epoch))
+        return QUEUE_VIEW_STEADY;
+    bool runs_here = n->setup.fallback && node_has_role(n, NODE_SCHEDULER);
+    return runs_here && reconcile_silent_ms(n->fleet.reconcile) >= QUEUE_DOWN_MS ? QUEUE_VIEW_DOWN : QUEUE_VIEW_WAIT;
 }
 
 static void node_fleet_make_worker(struct node *n)

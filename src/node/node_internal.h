@@ -98,7 +98,7 @@ struct str node_lane_of_host(void *context, int32_t tenant, struct str host);
 void node_on_ended(void *context, struct uuid id, int64_t fence);
 void node_on_breaker_news(void *context, const struct event *e);
 struct reaper_setup node_reaper_setup(struct node *n, uint64_t seed);
-bool node_fleet_queue_is_steady(void *context, uint64_t *ret_epoch); /* as recovery_setup.queue_is_steady */
+enum queue_view node_fleet_view_queue(void *context, uint64_t *ret_epoch); /* as recovery_setup.view_queue */
 bool node_has_role(const struct node *n, unsigned role);
 struct worker_setup node_worker_setup(const struct node *n, struct async_io *async_io, struct uuid id);
 

@@ -28,6 +28,12 @@ static void node_on_partitions_changed(void *context)
     scheduler_set_own(n->scheduler, membership_own(n->membership));
 }
 
+static void node_on_marked_dead(void *context)
+{
+    struct node *n = context;
+    recovery_on_death(n->recovery, n->now);
+}
+
 static void node_on_found_dead(void *context)
 {
     struct node *n = context;
@@ -73,6 +79,7 @@ void node_join(struct node *n)
                                     .heartbeat_ms = setup->heartbeat_ms ? setup->heartbeat_ms : MEMBERSHIP_HEARTBEAT_MS,
                                     .describe = node_describe,
                                     .partitions_changed = node_on_partitions_changed,
+                                    .marked_dead = node_on_marked_dead,
                                     .found_dead = node_on_found_dead,
                                     .recall_requested = node_on_recall_requested,
                                     .died = node_on_died,

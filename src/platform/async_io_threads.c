@@ -4,8 +4,7 @@
  * - Lists under locks pass requests between them: one list per channel for submitted requests, and one list for all
  *   completed requests. One loop_call delivers all completed requests that have gathered.
  *
- * The loop reads the state of a port only through atomics that the channel's thread writes: the port's depth, and
- * whether the queue allows a task to be pushed again. */
+ * The loop reads the state of a port only through an atomic that the channel's thread writes: the port's depth. */
 #include "platform/async_io_threads.h"
 
 #include <assert.h>

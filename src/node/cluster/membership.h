@@ -33,6 +33,7 @@ struct membership_setup {
 
     void (*describe)(void *context, struct jw *w); /* writes members of the document that other nodes read */
     void (*partitions_changed)(void *context);     /* membership_own has changed */
+    void (*marked_dead)(void *context);            /* this node has marked another dead */
     void (*found_dead)(void *context);             /* a dead node had claimed tasks (OP_ORPHANS) */
     void (*recall_requested)(void *context);       /* other nodes request tasks of this node (OP_RECALL_LIST) */
     /* This node was marked dead: everything it held belongs to others. */

@@ -140,7 +140,7 @@ static void peers_on_marked_dead(struct op *op)
     if (!m->mark_dead.ret_marked_dead)
         return;
     log_warn("node_marked_dead", kv_uuid("node", m->mark_dead.node), kv_cstr("name", m->mark_dead_name));
-    m->setup.found_dead(m->setup.context);
+    m->setup.marked_dead(m->setup.context);
 }
 
 /* By the longer interval of the two: a node with rare heartbeats also fires longer. */

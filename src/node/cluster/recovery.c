@@ -4,10 +4,10 @@
  * may have fired are left for later: if this node dies before that, the next one must not find a task alone that was
  * not.
  *
- * In a fleet (queue_is_steady) a batch is either settled or asked about: if any of its tasks cannot have fired, these
- * are returned, and the others wait for a batch that has none. A claim is handed off whole, so such a batch should have
- * all that is left: while it is full, more are read at a time. If even the largest batch is full, what a claim holds
- * beyond it is left to reconcile, as soon as half of the batch is in the queue. */
+ * In a fleet (view_queue) a batch is either settled or asked about: if any of its tasks cannot have fired, these are
+ * returned, and the others wait for a batch that has none. A claim is handed off whole, so such a batch should have all
+ * that is left: while it is full, more are read at a time. If even the largest batch is full, what a claim holds beyond
+ * it is left to reconcile, as soon as half of the batch is in the queue. */
 #include "node/cluster/recovery.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 enum {
     ORPHANS_MAX = 1000,
-    ORPHANS_MOST = 16000, /* in a fleet */
+    ORPHANS_MOST = 16 * ORPHANS_MAX, /* in a fleet */
     ORPHANS_MIN = 4,
     ORPHANS_ARENA = 256 << 20,
     ORPHANS_RETRY_MS = 500,
@@ -37,6 +37,7 @@ struct recovery {
     bool over, suspects;
     bool again;      /* a node was marked dead since the last question */
     bool large;      /* the tasks are: as many as `max` have no room */
+    bool waits;      /* some wait for the queue, and that was logged */
     bool asks_queue; /* the batch is asked about: all of it may have fired */
     struct queued_orphans queued;
 };
@@ -95,33 +96,46 @@ static void recovery_judge(struct recovery *r)
         r->fired_count += r->fired[i] = recovery_may_have_fired(r, i);
 }
 
-/* Whether the queue is asked now about the batch, all of which may have fired. Else it is read again later. */
-static bool recovery_asks_queue(struct recovery *r)
+static void recovery_wait_for_queue(struct recovery *r)
+{
+    if (log_first_failure(&r->waits, ERR_UNAVAILABLE))
+        log_warn("orphans_wait_for_queue", kv_i64("tasks", (int64_t)r->ask.ret.n));
+    recovery_wait(r, QUEUE_RETRY_MS);
+    reaper_found(&r->reaper, 0);
+}
+
+/* All of the batch may have fired. It is asked about, or settled, or read again. */
+static void recovery_found_fired(struct recovery *r)
 {
     uint64_t epoch;
-    r->over = true;
-    if (r->reaper.stopped)
-        return false;
-    if (!r->setup.queue_is_steady(r->setup.context, &epoch)) {
-        recovery_wait(r, QUEUE_RETRY_MS);
-        return false;
+    bool grows = recovery_is_full(r) && !r->large && r->max < ORPHANS_MOST;
+    enum queue_view view = r->setup.view_queue(r->setup.context, &epoch);
+    if (r->reaper.stopped || grows) {
+        r->max = grows ? r->max * 4 : r->max;
+        reaper_found(&r->reaper, 0);
+        return;
     }
-    if (recovery_is_full(r) && !r->large && r->max < ORPHANS_MOST) {
-        r->max = ORPHANS_MOST;
-        return false;
+    r->over = r->over || uuid_eq(r->ask.not_node, r->node); /* else this node has joined anew since the question */
+    if (view == QUEUE_VIEW_WAIT) {
+        recovery_wait_for_queue(r);
+    } else if (view == QUEUE_VIEW_DOWN) {
+        reaper_found(&r->reaper, r->ask.ret.n);
+    } else {
+        r->asks_queue = true;
+        queued_orphans_ask(&r->queued, &r->ask.ret, epoch);
     }
-    r->asks_queue = true;
-    queued_orphans_ask(&r->queued, &r->ask.ret, epoch);
-    return true;
 }
 
 static void recovery_on_queue_answered(void *context, bool ok)
 {
     struct recovery *r = context;
-    if (!ok)
-        recovery_wait(r, QUEUE_RETRY_MS);
-    r->reaper.barrier_wanted = ok;
-    reaper_found(&r->reaper, ok ? r->ask.ret.n : 0);
+    if (!ok) {
+        recovery_wait_for_queue(r);
+        return;
+    }
+    r->waits = false;
+    r->reaper.barrier_wanted = true;
+    reaper_found(&r->reaper, r->ask.ret.n);
 }
 
 static void recovery_found(struct recovery *r)
@@ -130,10 +144,10 @@ static void recovery_found(struct recovery *r)
     if (n == 0)
         recovery_nothing_is_left(r);
     recovery_judge(r);
-    if (n == 0 || !r->setup.queue_is_steady || r->fired_count < n)
+    if (n == 0 || !r->setup.view_queue || r->fired_count < n)
         reaper_found(&r->reaper, n);
-    else if (!recovery_asks_queue(r))
-        reaper_found(&r->reaper, 0);
+    else
+        recovery_found_fired(r);
 }
 
 static void recovery_on_orphans(struct op *op)
@@ -143,7 +157,8 @@ static void recovery_on_orphans(struct op *op)
         recovery_found(r);
         return;
     }
-    if (op->rc == ERR_LIMIT && r->max > ORPHANS_MIN) {
+    bool too_many = op->rc == ERR_LIMIT ? r->max > ORPHANS_MIN : r->max > ORPHANS_MAX;
+    if (too_many) {
         r->max = max_of(r->max / 2, (size_t)ORPHANS_MIN); /* fewer at a time */
         r->large = true;
     } else {
@@ -175,10 +190,10 @@ static void recovery_decide_one(struct recovery *r, size_t i, bool alone)
                                                &r->reaper.arena, reaper_next_event(&r->reaper)));
 }
 
-/* Without a queue that could be asked, or some tasks of the batch cannot have fired. */
+/* Without a queue that could be asked, or some tasks of the batch cannot have fired: the others are left then. */
 static void recovery_decide_all(struct recovery *r)
 {
-    bool in_fleet = r->setup.queue_is_steady;
+    bool in_fleet = r->setup.view_queue && r->fired_count < r->ask.ret.n;
     bool alone = !recovery_is_full(r) && r->fired_count == 1;
     size_t left = recovery_is_full(r) ? LEFT_BEHIND : 0;
     for (size_t i = 0; i < r->ask.ret.n; i++) {
@@ -311,7 +326,7 @@ void recovery_begin(struct recovery *r, struct uuid node, struct moment now)
 {
     r->node = node;
     r->over = false;
-    recovery_look_again(r, now);
+    recovery_on_death(r, now);
 }
 
 void recovery_look_again(struct recovery *r, struct moment now)
@@ -319,6 +334,12 @@ void recovery_look_again(struct recovery *r, struct moment now)
     r->again = true;
     if (r->reaper.ask_at_ms == INT64_MAX)
         r->reaper.ask_at_ms = now.steady_ms;
+}
+
+void recovery_on_death(struct recovery *r, struct moment now)
+{
+    reaper_leave(&r->reaper);
+    recovery_look_again(r, now);
 }
 
 void recovery_stop(struct recovery *r)

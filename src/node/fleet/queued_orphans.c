@@ -16,7 +16,7 @@ void queued_orphans_init(struct queued_orphans *q, const struct queued_orphans_s
 static void queued_orphans_answer(struct queued_orphans *q, const struct io_request *e)
 {
     if (log_first_failure(&q->failed, e->rc))
-        log_warn("orphans_wait_for_queue", kv_err(&e->error), kv_i64("tasks", (int64_t)q->n));
+        log_warn("queue_known_failed", kv_err(&e->error), kv_i64("tasks", (int64_t)q->n));
     q->setup.answered(q->setup.context, e->rc == ERR_OK);
 }
 
@@ -47,6 +47,7 @@ void queued_orphans_ask(struct queued_orphans *q, const struct tasks *tasks, uin
     q->ids = xcalloc(q->n, sizeof *q->ids);
     q->answer = xcalloc(q->n, sizeof *q->answer);
     q->claims = xcalloc(q->n, sizeof *q->claims);
+    q->epochs = xcalloc(q->n, sizeof *q->epochs);
     for (size_t i = 0; i < q->n; i++)
         q->ids[i] = (struct fenced_id){ tasks->v[i].id, tasks->v[i].fence };
     q->known = (struct io_known){ .io_request = { .kind = IO_KNOWN, .done = queued_orphans_on_known, .context = q },
@@ -66,8 +67,10 @@ bool queued_orphans_has(const struct queued_orphans *q, size_t i)
 /* Tasks of one claim mostly stand together. To name a claim twice is harmless. */
 void queued_orphans_add_claim(struct queued_orphans *q, struct uuid claim)
 {
-    if (!q->claim_count || !uuid_eq(q->claims[q->claim_count - 1], claim))
-        q->claims[q->claim_count++] = claim;
+    if (q->claim_count && uuid_eq(q->claims[q->claim_count - 1], claim))
+        return;
+    q->epochs[q->claim_count] = q->epoch;
+    q->claims[q->claim_count++] = claim;
 }
 
 static void queued_orphans_on_handed_off(struct op *op)
@@ -86,6 +89,7 @@ bool queued_orphans_hand_off(struct queued_orphans *q, struct uuid node)
     q->op = (struct op_handoff){ .op = { .kind = OP_HANDOFF, .done = queued_orphans_on_handed_off, .context = q },
                                  .node = node,
                                  .claims = q->claims,
+                                 .epochs = q->epochs,
                                  .n = q->claim_count,
                                  .orphaned = true };
     arena_init(&q->op.op.arena, HANDOFF_ARENA);
@@ -98,8 +102,10 @@ void queued_orphans_release(struct queued_orphans *q)
     free(q->ids);
     free(q->answer);
     free(q->claims);
+    free(q->epochs);
     q->ids = NULL;
     q->answer = NULL;
     q->claims = NULL;
+    q->epochs = NULL;
     q->n = q->claim_count = 0;
 }

@@ -21,9 +21,10 @@ struct queued_orphans {
     struct io_known known;
     struct io_stats state; /* read behind the answer */
     uint64_t epoch;
-    struct fenced_id *ids; /* of the batch, like the next three: n of them */
+    struct fenced_id *ids; /* of the batch, like the next four: n of them */
     bool *answer;
     struct uuid *claims; /* to be handed off */
+    uint64_t *epochs;    /* of these claims: the queue's */
     size_t n, claim_count;
     struct op_handoff op;
     bool failed; /* the last question, and that was logged */

@@ -37,6 +37,7 @@ struct reconcile {
     struct io_stats look;
     struct queue_state state;
     bool looking, answers, has_epoch;
+    int64_t silent_ms;  /* steady: since when it does not answer */
     int64_t look_at_ms; /* steady */
     int looks_wanted;   /* ROUND_EPOCH: reads of the state that must come back, the last one sent after all questions */
     bool changed;       /* the epoch has changed, and no round since has seen every claim from before that */
@@ -78,8 +79,10 @@ static void reconcile_on_look(struct io_request *e)
 {
     struct reconcile *r = e->context;
     r->looking = false;
-    if (e->rc && r->answers)
+    if (e->rc && r->answers) {
         log_warn("queue_down", kv_err(&e->error));
+        r->silent_ms = r->now.steady_ms;
+    }
     r->answers = e->rc == ERR_OK;
     if (e->rc)
         return;
@@ -427,6 +430,11 @@ bool reconcile_is_idle(const struct reconcile *r)
 {
     return !reconcile_is_busy(r) && !r->looking && r->phase == ROUND_NONE && !r->ids &&
            queue_loss_is_idle(&r->settling);
+}
+
+int64_t reconcile_silent_ms(const struct reconcile *r)
+{
+    return r->answers ? 0 : r->now.steady_ms - r->silent_ms;
 }
 
 bool reconcile_is_steady(const struct reconcile *r, uint64_t *ret_epoch)

@@ -32,6 +32,7 @@ void reconcile_free(struct reconcile *r); /* idle; NULL is fine */
 int64_t reconcile_step(struct reconcile *r, struct moment now, int64_t behind_ms);
 void reconcile_stop(struct reconcile *r); /* asks no more */
 bool reconcile_is_idle(const struct reconcile *r);
+int64_t reconcile_silent_ms(const struct reconcile *r); /* for how long the queue has not answered; 0: it answers */
 /* The queue answers, and has been in this epoch for so long that workers have made known to it what they run. */
 bool reconcile_is_steady(const struct reconcile *r, uint64_t *ret_epoch);
 bool reconcile_state(const struct reconcile *r, struct queue_state *ret); /* as last read; false: that failed */

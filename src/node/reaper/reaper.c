@@ -249,6 +249,12 @@ int64_t reaper_step(struct reaper *r, struct moment now, int64_t behind_ms, bool
     }
 }
 
+void reaper_leave(struct reaper *r)
+{
+    if (r->phase == REAPER_BARRIER)
+        reaper_leave_barrier(r);
+}
+
 void reaper_stop(struct reaper *r)
 {
     r->stopped = true;

@@ -89,6 +89,7 @@ void reaper_release(struct reaper *r); /* idle */
  * when to call again. */
 int64_t reaper_step(struct reaper *r, struct moment now, int64_t behind_ms, bool may_ask);
 void reaper_stop(struct reaper *r);          /* begins no more batches; leaves one that is not being settled */
+void reaper_leave(struct reaper *r);         /* leaves a batch that waits for the barrier: it is asked for again */
 bool reaper_is_idle(const struct reaper *r); /* nothing is under way */
 
 /* ---- for the sources ---- */

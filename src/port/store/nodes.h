@@ -31,8 +31,8 @@ struct node_rows {
  *     id.
  *  3. With `alone`, every other node is marked dead: a process that owns its data directory knows that nobody else
  *     lives.
- *  4. With `leave`, the node goes. It holds nothing but what it has handed off. Its row and its places (OP_LIMIT_TAKE)
- *     are deleted, and it is not inserted.
+ *  4. With `leave`, the node goes. It holds nothing but what it has handed off. Its row is deleted, and it is not
+ *     inserted. Its places (OP_LIMIT_TAKE) are released as by OP_NODE_DEAD.
  *  5. ret has all nodes that are not dead, by id, this one among them unless it left; behind them at most
  *     NODES_DEAD_SHOWN dead ones, the latest joined_ms first, then by id.
  *  6. ret_store_us is the store's clock at that moment, in microseconds since 1970; 0: the store has no clock of its
@@ -59,8 +59,8 @@ struct op_heartbeat {
 
 /* OP_NODE_DEAD - marks a node dead.
  *
- *  1. If its beats are still those that the caller saw: dead_ms becomes now_ms, and its places (OP_LIMIT_TAKE) are
- *     released.
+ *  1. If its beats are still those that the caller saw: dead_ms becomes now_ms. Its places are released, as far as no
+ *     task runs that it had claimed (OP_LIMIT_TAKE 8).
  *  2. Else ret_marked_dead is false. It is false too if the node is dead already or unknown, or if its heartbeat is
  *     being written at this moment: ask again.
  *  3. From then on OP_ORPHANS finds what it had claimed, and it claims nothing (OP_CLAIM 7). */

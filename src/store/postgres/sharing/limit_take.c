@@ -31,12 +31,14 @@ static const struct pg_statement read_places = {
     " AND t.fence = l.fence WHERE l.tenant_id = k.tenant AND " which " LIMIT k.most) AS x)"
 static const struct pg_statement read_nodeless = {
     "share_nodeless",
-    "SELECT k.key, coalesce((SELECT sum(least(p.n, (SELECT count(DISTINCT t.id) FROM claims AS c "
-    "CROSS JOIN unnest(c.tasks) AS x(task) JOIN tasks AS t ON t.id = x.task AND t.state = " SQL_RUNNING
-    " AND t.claim_id = c.id "
-    "JOIN lanes AS l ON l.lane = t.lane AND l.tenant_id = k.tenant AND (k.queue IS NULL OR l.queue = k.queue) "
-    "WHERE c.hold < 2 AND c.node = p.node))) FROM places AS p WHERE p.key = k.key "
-    "AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.id = p.node AND NOT n.dead)), 0)::bigint + " LEASED(
+    "WITH gone AS MATERIALIZED (SELECT DISTINCT p.node FROM places AS p WHERE p.key = ANY ($1) "
+    "AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.id = p.node AND NOT n.dead)), "
+    "runs AS MATERIALIZED (SELECT c.node, t.lane, count(*) AS n FROM gone JOIN claims AS c ON c.node = gone.node AND c.hold < 2 "
+    "CROSS JOIN LATERAL (SELECT DISTINCT u.task FROM unnest(c.tasks) AS u(task)) AS x "
+    "JOIN tasks AS t ON t.id = x.task AND t.state = " SQL_RUNNING " AND t.claim_id = c.id GROUP BY c.node, t.lane) "
+    "SELECT k.key, coalesce((SELECT sum(least(p.n, (SELECT coalesce(sum(r.n), 0) FROM runs AS r JOIN lanes AS l ON l.lane = r.lane "
+    "AND l.tenant_id = k.tenant AND (k.queue IS NULL OR l.queue = k.queue) WHERE r.node = p.node))) "
+    "FROM places AS p WHERE p.key = k.key AND p.node IN (SELECT node FROM runs)), 0)::bigint + " LEASED(
         "k.queue IS NULL") " + " LEASED("l.queue = k.queue") " FROM unnest($1, $2, $3, $4) AS k (key, tenant, queue, most) ORDER BY k.key"
 };
 static const struct pg_statement make_shares = {

@@ -117,6 +117,7 @@ static struct member *start(struct world *w, int i, bool shared)
                                                       .heartbeat_ms = x->heartbeat_ms ? x->heartbeat_ms : BEAT,
                                                       .describe = describe,
                                                       .partitions_changed = partitions_changed,
+                                                      .marked_dead = found_dead,
                                                       .found_dead = found_dead,
                                                       .recall_requested = recall_requested,
                                                       .died = died,

@@ -19,6 +19,20 @@ static int setup_beginning(void **state)
     return setup_beginning_as(state, true);
 }
 
+static void that_waits_for_its_queue(struct node_setup *setup)
+{
+    in_a_fleet(setup);
+    setup->fallback = false;
+}
+
+static int setup_that_waits(void **state)
+{
+    manual_async_io_init(&hand);
+    told_count = 0;
+    change_setup = that_waits_for_its_queue;
+    return setup(state);
+}
+
 static int setup_that_can_not_tell(void **state)
 {
     return setup_beginning_as(state, false);
@@ -172,6 +186,53 @@ static void while_the_queue_is_silent_they_wait_and_others_do_not(void **state)
     assert_int_equal(handed_in_its_place(w), 1);
 }
 
+/* Nothing but time passes for the queue: no request to it is answered. */
+static void serve_while_the_queue_is_down(struct world *w, int64_t until_ms)
+{
+    for (; w->now_ms < until_ms; set_clock(w, w->now_ms + 100))
+        for (int i = 0; i < 10; i++) {
+            step_at(w, w->now_ms);
+            while (find_io_request(&hand, IO_STATS))
+                refuse(&hand, IO_STATS, false);
+            while (!list_empty(&w->pending))
+                answer_op(w, container_of(list_pop(&w->pending), struct op, link));
+        }
+}
+
+static void while_the_queue_is_down_a_node_that_runs_tasks_itself_waits_for_nothing(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = plain_task(1, NOW);
+    claimed_by_the_dead(w, &t, 1);
+    pushed_by_the_dead(&t, 1);
+    serve_while_the_queue_is_down(w, NOW + 500);
+    assert_int_equal(row_of(w, &t, &a).losses, 0);
+    serve_while_the_queue_is_down(w, NOW + 5000);
+    assert_int_equal(row_of(w, &t, &a).losses, 1);
+}
+
+static void while_the_queue_is_down_a_node_that_waits_for_it_returns_only_what_has_not_fired(void **state)
+{
+    struct world *w = *state;
+    static struct task v[MANY + 1];
+    for (int i = 0; i <= MANY; i++)
+        v[i] = plain_task(i, i < MANY ? NOW : NOW + 990);
+    claimed_by_the_dead(w, v, MANY + 1);
+    serve_while_the_queue_is_down(w, NOW + 900);
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    assert_int_equal(row_of(w, &v[0], &a).fence, 1);
+    assert_int_equal(row_of(w, &v[0], &a).state, TASK_RUNNING);
+    struct op_orphans left = { .op = { .kind = OP_ORPHANS }, .max = MANY + 1 };
+    arena_init(&left.op.arena, 64 << 20);
+    apply_op(w, &left.op);
+    assert_int_equal(left.ret.n, MANY); /* though they are more than are read at once */
+    arena_release(&left.op.arena);
+    assert_false(node_status(w->node).recovering);
+}
+
 /* Workers make known to it what they run, which takes a while. */
 static void of_a_queue_that_was_wiped_nothing_is_believed_at_first(void **state)
 {
@@ -292,6 +353,10 @@ int main(void)
         T(what_runs_at_most_once_and_is_in_the_queue_goes_on),
         T(an_outcome_that_was_published_before_counts),
         T(while_the_queue_is_silent_they_wait_and_others_do_not),
+        T(while_the_queue_is_down_a_node_that_runs_tasks_itself_waits_for_nothing),
+        cmocka_unit_test_setup_teardown(
+            while_the_queue_is_down_a_node_that_waits_for_it_returns_only_what_has_not_fired, setup_that_waits,
+            teardown_fleet),
         T(of_a_queue_that_was_wiped_nothing_is_believed_at_first),
         cmocka_unit_test_setup_teardown(of_a_queue_that_can_not_tell_they_are_lost_at_once, setup_that_can_not_tell,
                                         teardown_fleet),
