@@ -250,7 +250,7 @@ enum err sqlite_calendar_check_unused(struct store_sqlite *s, const struct catal
 /* How many RUNNING tasks of a limit's subject a node has claimed, and how many are leased. Counts up to
  * max. */
 enum err sqlite_count_claimed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about,
-                             int64_t max, int64_t *ret, struct error *e) must_use;
+                              int64_t max, int64_t *ret, struct error *e) must_use;
 enum err sqlite_count_leased(struct store_sqlite *s, const struct share_subject *about, int64_t max, int64_t *ret,
                              struct error *e) must_use;
 enum err sqlite_task_lease_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms,

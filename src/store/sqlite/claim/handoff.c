@@ -261,7 +261,7 @@ static bool sqlite_claimed_count_task(void *context, const struct handed_task *h
 }
 
 enum err sqlite_count_claimed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about,
-                             int64_t max, int64_t *ret, struct error *e)
+                              int64_t max, int64_t *ret, struct error *e)
 {
     struct handed_count c = { &s->conn, about, 0, max };
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_OF_NODE);
