@@ -209,7 +209,7 @@ static void note_handed(struct sim *s, const struct op_handoff *op)
 {
     for (size_t i = 0; i < op->n; i++) {
         struct fleet_claim *c = map_get(&s->fleet.claims, claim_key(&op->claims[i]));
-        if (c && !c->orphan)
+        if (c && (!c->orphan || op->orphaned)) /* perhaps by another node, in the place of the dead one */
             c->handed = true;
     }
 }
@@ -220,7 +220,8 @@ static void judge_orphans(struct sim *s, const struct op_settle *op)
     for (size_t i = 0; i < op->n && s->profile.failover; i++) {
         struct fenced_id id = { op->v[i].id, op->v[i].fence };
         const struct claimed *x = map_get(&s->fleet.claimed, fenced_id_key(&id));
-        if (x && x->claim->orphan && !op->v[i].stale && s->steady_us - x->claim->orphan_us > FOUND_US)
+        if (x && x->claim->orphan && !x->claim->handed && !op->v[i].stale &&
+            s->steady_us - x->claim->orphan_us > FOUND_US)
             breach(s, BREACH_FAILOVER, "%s was taken from its dead node after %lld ms", short_id(id.id),
                    (long long)(s->steady_us - x->claim->orphan_us) / 1000);
     }

@@ -69,7 +69,7 @@ static void recovery_nothing_is_left(struct recovery *r)
         log_info("recovered", kv_i64("tasks", (int64_t)r->total), kv_i64("in_queue", (int64_t)r->handed));
     r->total = r->handed = 0;
     r->max = ORPHANS_MAX;
-    r->large = false;
+    r->large = r->waits = false;
 }
 
 /* A task that is due after everything that its node has fired cannot have fired, nor can one that is not due yet. If
@@ -160,7 +160,9 @@ static void recovery_on_orphans(struct op *op)
     bool too_many = op->rc == ERR_LIMIT ? r->max > ORPHANS_MIN : r->max > ORPHANS_MAX;
     if (too_many) {
         r->max = max_of(r->max / 2, (size_t)ORPHANS_MIN); /* fewer at a time */
-        r->large = true;
+        r->large = r->large || op->rc == ERR_LIMIT;
+        if (op->rc != ERR_LIMIT)
+            recovery_wait(r, ORPHANS_RETRY_MS);
     } else {
         log_warn("recovery_failed", kv_err(&op->error));
         recovery_wait(r, ORPHANS_RETRY_MS);

@@ -51,8 +51,7 @@ static bool settle_withdraws(const struct settle_schedule *of, const struct sett
 {
     const struct verdict *d = &v->verdict;
     bool has_fired = d->has_execution || d->attempts || d->losses;
-    bool waits = !v->replace || v->replace->state == TASK_SCHEDULED;
-    return waits && of->parent.state == TASK_PAUSED && of->runs_count && !has_fired;
+    return !v->replace && of->parent.state == TASK_PAUSED && of->runs_count && !has_fired;
 }
 
 bool settle_in_schedule(const struct settle_schedule *of, int64_t now_ms, struct settlement *v, struct task *row)

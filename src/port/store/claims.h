@@ -188,9 +188,8 @@ static inline int64_t orphan_fires_until_ms(int64_t of_node_ms)
  * 11. If its parent is PAUSED, and the occurrence has not fired (no execution, attempts or losses) and was spawned by
  *     the schedule (runs_count not 0), it is withdrawn as by OP_PUT 7 to 10: it is deleted and releases its slots, the
  *     cursor goes back to it, and it does not count as a run. ret_state is SCHEDULED.
- * 12. Rules 10 and 11 do not hold for a run that was opened (TASK_OPENED), an occurrence that a user has retried
- *     (runs_count 0, started_ms not 0, version not 1), and one without a stored parent. For `replace` rule 11 holds if
- *     it is SCHEDULED, and rule 13 instead of rule 10.
+ * 12. Rules 10 and 11 do not hold for `replace` (but see rule 13), a run that was opened (TASK_OPENED), an occurrence
+ *     that a user has retried (runs_count 0, started_ms not 0, version not 1), and one without a stored parent.
  * 13. If `replace` would make an OCCURRENCE PAUSED or SCHEDULED and its parent is CANCELLED or deleted, the row becomes
  *     CANCELLED instead: completed_ms and updated_ms are now_ms, last_error is put_cancel_reason, and rule 6 holds. A
  *     pause or an edit that takes the occurrence back may end after the recurring task was cancelled: the occurrence

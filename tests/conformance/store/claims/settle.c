@@ -601,20 +601,6 @@ static void an_edit_that_ends_after_its_schedule_was_cancelled_cancels(void **st
     cancels_what_ends_late(*state, TASK_SCHEDULED);
 }
 
-/* The pause has passed over it, because it was RUNNING. */
-static void an_edit_that_ends_after_its_schedule_was_paused_is_withdrawn(void **state)
-{
-    struct world *w = *state;
-    struct task parent, t = claimed_of(w, TASK_PAUSED, false, 1, &parent), row = paused_row_of(&t);
-    struct settlement v = returned(&t);
-    row.state = TASK_SCHEDULED;
-    v.replace = &row;
-    assert_true(settle_with(w, &v));
-    assert_int_equal(v.ret_state, TASK_SCHEDULED);
-    assert_false(is_there(w, TENANT, t.id));
-    assert_int_equal(get(w, parent.id).runs_count, 6);
-}
-
 static void what_a_pause_takes_back_stays_paused_while_its_schedule_lives(void **state)
 {
     struct world *w = *state;
@@ -712,7 +698,6 @@ static const struct CMUnitTest tests[] = {
     store_test(a_retry_by_hand_and_the_last_run_of_a_schedule_go_on),
     store_test(a_pause_that_ends_after_its_schedule_was_cancelled_cancels),
     store_test(an_edit_that_ends_after_its_schedule_was_cancelled_cancels),
-    store_test(an_edit_that_ends_after_its_schedule_was_paused_is_withdrawn),
     store_test(what_a_pause_takes_back_stays_paused_while_its_schedule_lives),
     store_test(a_pause_of_a_retry_by_hand_or_an_opened_run_holds_in_a_cancelled_schedule),
     store_test(what_waits_for_an_occurrence_that_a_late_pause_cancels_goes_on),
