@@ -67,12 +67,7 @@ enum err server_open_fleet(struct server *a, struct error *e)
                                  .filter = a->setup.roles & NODE_WORKER ? &f->filter : NULL,
                                  .polls = a->setup.roles & NODE_UPDATER };
     f->filter = (struct queue_filter){ .priority_max = PRIORITY_MAX };
-    struct async_io_threads_setup async_io = { .loop = a->loop, .open = fleet_take_port, .context = &f->fleet };
-    if (fleet_open(&setup, &f->fleet, e))
-        return e->code;
-    memcpy(async_io.wanted, f->fleet.wanted, sizeof async_io.wanted);
-    async_io.push_again = f->fleet.push_again;
-    if (async_io_threads_new(&async_io, &f->async_io, e))
+    if (fleet_open(&setup, &f->fleet, e) || fleet_start_threads(&f->fleet, a->loop, &f->async_io, e))
         return e->code;
     f->watch.async_io = f->async_io;
     return ERR_OK;

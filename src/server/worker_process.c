@@ -466,14 +466,7 @@ static enum err worker_process_assemble(struct worker_process *p, struct error *
                                      .brokers = p->setup.brokers,
                                      .secrets = p->secrets.n ? &p->secrets : NULL,
                                      .sends_tracestate = p->setup.trace.sends_state };
-    struct async_io_threads_setup async_io = {
-        .loop = p->loop,
-        .open = fleet_take_port,
-        .context = &p->fleet,
-    };
-    memcpy(async_io.wanted, p->fleet.wanted, sizeof async_io.wanted);
-    async_io.push_again = p->fleet.push_again;
-    if (runners_open(&runners, &p->runners, e) || async_io_threads_new(&async_io, &p->async_io, e))
+    if (runners_open(&runners, &p->runners, e) || fleet_start_threads(&p->fleet, p->loop, &p->async_io, e))
         return e->code;
     p->fleet_watch.async_io = p->async_io;
     worker_process_start_handles(p);

@@ -180,7 +180,6 @@ enum err fleet_open(const struct fleet_setup *setup, struct fleet *ret, struct e
     ret->wanted[ASYNC_IO_PUBLISH] = p->publish;
     ret->wanted[ASYNC_IO_POLL] = p->poll;
     ret->wanted[ASYNC_IO_LEASE] = p->lease;
-    ret->push_again = p->queue && p->queue->ops->push_again;
     return ERR_OK;
 }
 
@@ -205,4 +204,14 @@ enum err fleet_take_port(void *context, enum async_io_channel channel, struct as
     case ASYNC_IO_LEASE: ret->lease = take(mine->lease); break;
     }
     return ERR_OK;
+}
+
+enum err fleet_start_threads(struct fleet *f, struct loop *loop, struct async_io **ret, struct error *e)
+{
+    const struct queue *queue = f->ports.queue;
+    struct async_io_threads_setup setup = {
+        .loop = loop, .push_again = queue && queue->ops->push_again, .open = fleet_take_port, .context = f
+    };
+    memcpy(setup.wanted, f->wanted, sizeof setup.wanted);
+    return async_io_threads_new(&setup, ret, e);
 }

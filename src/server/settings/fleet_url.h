@@ -25,13 +25,14 @@ struct fleet_setup {
 /* Ports that are not connected yet: the first call of each port connects. */
 struct fleet {
     struct async_io_ports ports;
-    /* for async_io_threads_setup */
-    bool wanted[ASYNC_IO_CHANNELS];
-    bool push_again;
+    bool wanted[ASYNC_IO_CHANNELS]; /* as in async_io_threads_setup */
 };
 
 enum err fleet_open(const struct fleet_setup *setup, struct fleet *ret, struct error *e) must_use;
 void fleet_release(struct fleet *f); /* frees the ports that no I/O thread took */
+
+/* Starts the I/O threads, which take the ports. Free them before the fleet is released. */
+enum err fleet_start_threads(struct fleet *f, struct loop *loop, struct async_io **ret, struct error *e) must_use;
 
 /* `open` of struct async_io_threads_setup, with the fleet as context: moves the channel's port to its I/O thread. */
 enum err fleet_take_port(void *context, enum async_io_channel channel, struct async_io_ports *ret,
