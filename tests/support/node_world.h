@@ -130,6 +130,12 @@ static inline void answer(struct world *w, enum op_kind kind)
     answer_op(w, next_op(w, kind));
 }
 
+static inline void answer_all(struct world *w)
+{
+    while (!list_empty(&w->pending))
+        answer_op(w, container_of(list_pop(&w->pending), struct op, link));
+}
+
 /* The operation that was submitted first; there must be one. */
 static inline struct op *first_op(struct world *w)
 {
@@ -416,6 +422,38 @@ static inline struct task one_running(struct world *w)
     step_at(w, NOW + 40);
     assert_int_equal(w->run_count, 1);
     return t;
+}
+
+/* A node that is gone, or a process before this one, had claimed these tasks in one claim. They become as the store has
+ * them. */
+static inline void claimed_by_the_dead(struct world *w, struct task *tasks, size_t n)
+{
+    struct op_insert insert = { .op = { .kind = OP_INSERT }, .tasks = tasks, .count = n };
+    struct uuid_gen ids;
+    uuid_gen_init(&ids, w->lives);
+    struct lane_quota lane = { .lane = task_lane(tasks), .max = n };
+    struct op_claim claim = { .op = { .kind = OP_CLAIM },
+                              .claim = uuid_next(&ids, w->now_ms),
+                              .node = { { 8 } },
+                              .lanes = &lane,
+                              .lane_count = 1,
+                              .now_ms = w->now_ms,
+                              .until_ms = w->now_ms + 1000,
+                              .max = n,
+                              .max_bytes = 1 << 30,
+                              .max_suspects = n };
+    arena_init(&insert.op.arena, 1 << 20);
+    arena_init(&claim.op.arena, 64 << 20);
+    apply_op(w, &insert.op);
+    apply_op(w, &claim.op);
+    assert_int_equal(claim.ret.n, n);
+    for (size_t i = 0; i < n; i++) {
+        tasks[i].state = TASK_RUNNING;
+        tasks[i].fence = 1;
+        tasks[i].claim = claim.claim;
+    }
+    arena_release(&insert.op.arena);
+    arena_release(&claim.op.arena);
 }
 
 /* The process dies: its memory is lost, the store remains. */

@@ -10,32 +10,6 @@ static struct task suspect(int n, int64_t due_ms)
     return t;
 }
 
-/* A process that is gone had claimed them; all that are due by now have fired. */
-static void claimed_by_the_dead(struct world *w, const struct task *tasks, size_t n)
-{
-    struct op_insert insert = { .op = { .kind = OP_INSERT }, .tasks = tasks, .count = n };
-    struct uuid_gen ids;
-    uuid_gen_init(&ids, w->lives);
-    struct lane_quota lane = { .lane = task_lane(tasks), .max = n };
-    struct op_claim claim = { .op = { .kind = OP_CLAIM },
-                              .claim = uuid_next(&ids, w->now_ms),
-                              .node = { { 8 } },
-                              .lanes = &lane,
-                              .lane_count = 1,
-                              .now_ms = w->now_ms,
-                              .until_ms = w->now_ms + 1000,
-                              .max = n,
-                              .max_bytes = 1 << 30,
-                              .max_suspects = n };
-    arena_init(&insert.op.arena, 1 << 20);
-    arena_init(&claim.op.arena, 64 << 20);
-    apply_op(w, &insert.op);
-    apply_op(w, &claim.op);
-    assert_int_equal(claim.ret.n, n);
-    arena_release(&insert.op.arena);
-    arena_release(&claim.op.arena);
-}
-
 /* The dead node had told the store that it fires nothing that is due later. */
 static void the_dead_fired_until(struct world *w, int64_t until_ms)
 {

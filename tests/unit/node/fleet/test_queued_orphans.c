@@ -5,18 +5,18 @@
 #define MANY 1100 /* more than are read at once */
 
 /* The node has joined, and has not read yet what the dead have left. */
-static int setup_beginning_as(void **state, bool can_tell)
+static int setup_beginning_as(void **state, void (*as)(struct node_setup *setup), bool can_tell)
 {
     manual_async_io_init(&hand);
     hand.base.push_again = can_tell;
     told_count = 0;
-    change_setup = in_a_fleet;
+    change_setup = as;
     return setup(state);
 }
 
 static int setup_beginning(void **state)
 {
-    return setup_beginning_as(state, true);
+    return setup_beginning_as(state, in_a_fleet, true);
 }
 
 static void that_waits_for_its_queue(struct node_setup *setup)
@@ -27,45 +27,12 @@ static void that_waits_for_its_queue(struct node_setup *setup)
 
 static int setup_that_waits(void **state)
 {
-    manual_async_io_init(&hand);
-    told_count = 0;
-    change_setup = that_waits_for_its_queue;
-    return setup(state);
+    return setup_beginning_as(state, that_waits_for_its_queue, true);
 }
 
 static int setup_that_can_not_tell(void **state)
 {
-    return setup_beginning_as(state, false);
-}
-
-/* A node that is gone had claimed them in one claim. */
-static void claimed_by_the_dead(struct world *w, struct task *tasks, size_t n)
-{
-    struct uuid_gen ids;
-    uuid_gen_init(&ids, 77);
-    struct lane_quota lane = { .lane = task_lane(tasks), .max = n };
-    struct op_insert insert = { .op = { .kind = OP_INSERT }, .tasks = tasks, .count = n };
-    struct op_claim claim = { .op = { .kind = OP_CLAIM },
-                              .claim = uuid_next(&ids, w->now_ms),
-                              .node = { { 8 } },
-                              .lanes = &lane,
-                              .lane_count = 1,
-                              .now_ms = w->now_ms,
-                              .until_ms = w->now_ms + 1000,
-                              .max = n,
-                              .max_bytes = 1 << 30 };
-    arena_init(&insert.op.arena, 1 << 20);
-    arena_init(&claim.op.arena, 64 << 20);
-    apply_op(w, &insert.op);
-    apply_op(w, &claim.op);
-    assert_int_equal(claim.ret.n, n);
-    for (size_t i = 0; i < n; i++) {
-        tasks[i].state = TASK_RUNNING;
-        tasks[i].fence = 1;
-        tasks[i].claim = claim.claim;
-    }
-    arena_release(&insert.op.arena);
-    arena_release(&claim.op.arena);
+    return setup_beginning_as(state, in_a_fleet, false);
 }
 
 static void pushed_by_the_dead(const struct task *tasks, size_t n)
@@ -111,8 +78,7 @@ static void serve_while_the_queue_is_silent(struct world *w, int64_t until_ms)
             while (find_io_request(&hand, IO_KNOWN))
                 refuse(&hand, IO_KNOWN, false);
             (void)carry_all(&hand);
-            while (!list_empty(&w->pending))
-                answer_op(w, container_of(list_pop(&w->pending), struct op, link));
+            answer_all(w);
         }
 }
 
@@ -194,8 +160,7 @@ static void serve_while_the_queue_is_down(struct world *w, int64_t until_ms)
             step_at(w, w->now_ms);
             while (find_io_request(&hand, IO_STATS))
                 refuse(&hand, IO_STATS, false);
-            while (!list_empty(&w->pending))
-                answer_op(w, container_of(list_pop(&w->pending), struct op, link));
+            answer_all(w);
         }
 }
 
@@ -248,8 +213,7 @@ static void of_a_queue_that_was_wiped_nothing_is_believed_at_first(void **state)
         step_at(w, w->now_ms);
         if (!find_io_request(&hand, IO_KNOWN))
             (void)carry_all(&hand);
-        while (!list_empty(&w->pending))
-            answer_op(w, container_of(list_pop(&w->pending), struct op, link));
+        answer_all(w);
     }
     assert_non_null(find_io_request(&hand, IO_KNOWN));
     hand.epoch++; /* between the last look and the question */
@@ -337,8 +301,7 @@ static void a_node_that_goes_while_it_asks_leaves_them_to_the_next(void **state)
     set_clock(w, NOW + RECONCILE_RENEW_MS + 100);
     for (int i = 0; i < 20 && !find_io_request(&hand, IO_KNOWN); i++) {
         step_at(w, w->now_ms);
-        while (!list_empty(&w->pending))
-            answer_op(w, container_of(list_pop(&w->pending), struct op, link));
+        answer_all(w);
     }
     node_drain(w->node);
     rest(w);
